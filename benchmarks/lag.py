@@ -125,14 +125,15 @@ def _discarded(spark: Any, servers: str, end: int, _tables: str) -> Newest:
 
 def _fleet(spark: Any, servers: str, end: int, _tables: str) -> Newest:
     from samza_dagster.snapshots import Workers
-    from samza_dagster.snapshots.reading import METRICS, Readers, Said, Span, unpacked
+    from samza_dagster.snapshots.found import Found, Said
+    from samza_dagster.snapshots.reading import METRICS, Readers, Span
 
     readers = Readers(servers, {}, int(time.time() * 1000))
     every = readers.read(Workers(lambda: spark), [Span(TOPIC, 0, 0, end, METRICS)])
     last: dict[tuple[str, ...], Said] = {}
     unreadable = 0
     for job, piece in (each for read in every for each in read.pieces):
-        (found,) = unpacked([piece])
+        found = Found.unpacked(piece)
         unreadable += found.unreadable
         for task, reports in found.reports.items():
             for one in reports:

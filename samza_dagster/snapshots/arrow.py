@@ -5,6 +5,4 @@ from typing import Any
 
 pa: Any = import_module("pyarrow")
 compute: Any = import_module("pyarrow.compute")
-dataset: Any = import_module("pyarrow.dataset")
 filesystem: Any = import_module("pyarrow.fs")
-parquet: Any = import_module("pyarrow.parquet")

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, PastError, speeds
+from samza_dagster.lag import Bounds, PastError
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
+from samza_dagster.snapshots.arrow import pa
 from samza_dagster.snapshots.clock import Moment, moment, refuse_unconfirmed
 from samza_dagster.snapshots.group import found_in_zookeeper
 from samza_dagster.snapshots.history import history
@@ -42,15 +42,11 @@ from samza_dagster.snapshots.reading import (
     Readers,
     Span,
 )
-from samza_dagster.snapshots.schemas import DATASETS, TABLES
+from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
-from samza_dagster.snapshots.tables import File, Tables
+from samza_dagster.snapshots.tables import Tables, arrow_table
 from samza_dagster.snapshots.workers import Workers
 
-START_S = 10.0
-"""From the start of a container's process until it restores, while none was seen."""
-MOST_RESTORES = 100_000
-"""Containers × hosts of the fleet, up to which each is results of each; beyond, of the hosts of its own job and any other."""
 _SORTED_BY = {
     "container_locality": ("processor_id",),
     "task_locality": ("task_name",),
@@ -64,17 +60,17 @@ _SORTED_BY = {
 
 @dataclass(frozen=True)
 class FleetSnapshot:
-    """The seven datasets of some jobs at one time, in files of the tables; columns as in `schemas.DATASETS`.
+    """The seven datasets of some jobs at one time; columns as in `schemas.DATASETS`.
 
-    `unreadable` counts the records that couldn't be read. `unread` names the job or topic that couldn't
-    be reached, and why: what it is about is unknown, and nothing else. `unpublished` names the jobs whose
-    standbys' readiness couldn't be published. `past` is the error of the last day's forecasts. `seconds`
-    says how long each part took.
+    `found` has them by name, each a `pyarrow.Table`; they are in `tables`. `unreadable` counts the records that
+    couldn't be read. `unread` names the job or topic that couldn't be reached, and why: what it is about is
+    unknown, and nothing else. `unpublished` names the jobs whose standbys' readiness couldn't be published.
+    `past` is the error of the last day's forecasts. `seconds` says how long each part took.
     """
 
     at: datetime
     tables: Tables
-    files: Sequence[File]
+    found: Mapping[str, Any]
     unreadable: int
     unread: Mapping[str, str]
     unpublished: Mapping[str, str]
@@ -84,18 +80,15 @@ class FleetSnapshot:
     @property
     def counts(self) -> dict[str, int]:
         """Rows, by dataset."""
-        return {name: sum(one.rows for one in self._of(name)) for name in DATASETS}
+        return {name: self.found[name].num_rows for name in DATASETS}
 
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
-        paths = [one.path for one in self._of(dataset)]
-        # A file has jobs that come before those of the next one.
-        found = list(islice(self.tables.read(dataset, paths), limit))
+        """A dataset as plain dicts, in order; of the first `limit`, by job. Times are aware, in UTC."""
         keys = ("job_name", "job_id", *_SORTED_BY[dataset])
+        found: list[dict[str, Any]] = (
+            self.found[dataset].slice(0, limit).drop_columns([DAY]).to_pylist()
+        )
         return sorted(found, key=lambda row: [(row[key] is not None, row[key]) for key in keys])
-
-    def _of(self, dataset: str) -> list[File]:
-        return [one for one in self.files if one.table == dataset]
 
 
 def take_fleet(
@@ -184,7 +177,7 @@ class _Taking:
         newest_ms = max(self._newest_ms.values(), default=None)
         refuse_unconfirmed(now, newest_ms, window)
         self._lap("reports")
-        past = remembered.result()
+        past, known = remembered.result()
         self._lap("history")
         judge = Judge(
             self._store,
@@ -196,25 +189,35 @@ class _Taking:
             self._at_ms,
             window,
             self._bounds,
-            past.past.errors,
+            past.errors,
+            known,
         )
-        results = self._judged(judge, past.paces)
-        unpublished = side_by_side.submit(self._publish, results.published)
-        list(side_by_side.map(partial(self._add, results.files), DATASETS))
-        self._add(results.files, "snapshots")  # now they are whole
+        pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}
+        dealt = parts(pieces, self._workers.share(len(pieces), LEAST_JOBS))
+        judged = self._workers.each(judge.judged, dealt)
+        self._lap("judge")
+        unpublished = side_by_side.submit(self._publish, judged)
+        found = {name: self._whole(judged, name) for name in TABLES}
+        list(side_by_side.map(self._store.add, DATASETS, (found[name] for name in DATASETS)))
+        self._store.add("snapshots", found["snapshots"])  # now they are whole
         self._lap("write")
         failed = unpublished.result()
         self._lap("publish")
         return FleetSnapshot(
             self._at,
             self._store,
-            results.files,
-            results.unreadable,
+            found,
+            sum(one.unreadable for one in judged),
             self._unread,
             failed,
-            past.past,
+            past,
             self._seconds,
         )
+
+    @staticmethod
+    def _whole(judged: Sequence[Judged], table: str) -> Any:
+        found = [one.tables[table] for one in judged if table in one.tables]
+        return pa.concat_tables([arrow_table(table, ()), *found])
 
     def _moment(self) -> Moment:
         """The brokers are asked by a topic of a job that is there: a name that is wrong makes none."""
@@ -316,32 +319,15 @@ class _Taking:
         own = (stream, checkpoint_topic(*job), state_topic(*job))
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
 
-    def _judged(self, judge: Judge, paces: Sequence[tuple[str, float]]) -> Judged:
-        """Restores are forecast once the pace of all hosts of the fleet is known."""
-        pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}
-        dealt = parts(pieces, self._workers.share(len(pieces), LEAST_JOBS))
-        results = Judged.of(self._workers.each(judge.judged, dealt))
-        self._lap("judge")
-        known = speeds((*paces, *results.restoring), results.starts, START_S)
-        total = sum(one.rows for one in results.files if one.table == "container_locality")
-        fleet = results.hosts if total * len(results.hosts) <= MOST_RESTORES else ()
-        restores = self._workers.each(partial(judge.restores, known, fleet), results.packed)
-        results.files += chain.from_iterable(restores)
-        self._lap("forecast")
-        return results
-
-    def _publish(self, records: Iterable[tuple[JobId, bytes, bytes]]) -> dict[str, str]:
-        of: dict[JobId, list[tuple[bytes, bytes | None]]] = {}
-        for job, key, value in records:
-            of.setdefault(job, []).append((key, value))
+    def _publish(self, judged: Sequence[Judged]) -> dict[str, str]:
+        of = defaultdict[JobId, list[tuple[bytes, bytes | None]]](list)
+        for job, key, value in chain.from_iterable(one.published for one in judged):
+            of[job].append((key, value))
         try:
             failed = publish_fleet(next(iter(self._jobs.values())), of) if of else {}
         except SamzaDagsterError as error:
             failed = dict.fromkeys(of, error)
         return {"/".join(job): str(error) for job, error in failed.items()}
-
-    def _add(self, files: Sequence[File], dataset: str) -> None:
-        self._store.commit(dataset, [one for one in files if one.table == dataset])
 
 
 def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:

@@ -1,15 +1,13 @@
-"""A standalone group as facts, as a coordinator stream tells them of a cluster's job."""
+"""A standalone group, found as a coordinator stream tells of a cluster's job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.snapshots import records
-from samza_dagster.snapshots.reading import Found
-from samza_dagster.snapshots.records import Fact
+from samza_dagster.snapshots.found import Found, is_needed
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -26,26 +24,21 @@ def found_in_zookeeper(connection: Connection, at_ms: int) -> Found:
         reader = session.reader()
         view = reader.view(connection.job_name, connection.job_id, 0)
         config = {**reader.config(), "app.run.id": view.deployment_id or ""}
-        partitions = reader.changelog_partitions()
-    found = Found()
-    for fact in facts_of(view, config, partitions):
-        found.state(fact, at_ms)
-    return found
+        return found_of(view, config, reader.changelog_partitions(), at_ms)
 
 
-def facts_of(
-    view: JobView, config: Mapping[str, str], partitions: Mapping[str, int]
-) -> Iterator[Fact]:
-    """Yield a group's settings, the tasks that registered processors have, and where these are."""
-    for name, value in config.items():
-        if records.is_needed(name):
-            yield Fact(records.CONFIG, name, value)
+def found_of(
+    view: JobView, config: Mapping[str, str], partitions: Mapping[str, int], at_ms: int
+) -> Found:
+    """Return a group's settings, the tasks that registered processors have, and where these are."""
+    found = Found({name: value for name, value in config.items() if is_needed(name)})
     for processor, member in sorted(view.members.items()):
         if member.host is not None:
-            yield Fact(records.HOST, processor, member.host)
+            found.hosts[processor] = member.host, at_ms
         for task in member.tasks:
-            yield Fact(records.CONTAINER, task, processor)
-            yield Fact(records.MODE, task, view.processors[task].mode.value)
+            found.containers[task] = processor
+            found.modes[task] = view.processors[task].mode.value
             partition = partitions.get(view.group_of(task))
             if partition is not None:
-                yield Fact(records.CHANGELOG, task, str(partition))
+                found.partitions[task] = partition
+    return found

@@ -7,11 +7,20 @@ they are read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from samza_dagster.lag import Forecast, Kept, Past, PastError, ReplicaReport, back_test, pasts
+from samza_dagster.lag import (
+    Forecast,
+    Kept,
+    Past,
+    PastError,
+    ReplicaReport,
+    Speeds,
+    back_test,
+    pasts,
+    speeds,
+)
 from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.tables import Tables, day_of
 
@@ -26,30 +35,16 @@ Replica = tuple[str, str, str, str]
 _field = compute.field
 
 
-@dataclass(frozen=True)
-class History:
-    """What became of the forecasts of the last day, and hosts with offsets a second that were applied there."""
-
-    past: PastError
-    paces: tuple[tuple[str, float], ...] = ()
-
-
-def history(tables: Tables, at: datetime) -> History:
-    """Read the snapshots of the day before `at`."""
+def history(tables: Tables, at: datetime) -> tuple[PastError, Speeds]:
+    """Return what became of the forecasts of the day before `at`, and how fast standbys restored in it, by host."""
     rows, newer = _day_before(tables, at)
     restoring = _field("lag_records") > _field("apply_per_s")
-    restoring &= _field("apply_per_s") > _field("write_per_s")
+    restoring &= (_field("apply_per_s") > _field("write_per_s")) & _field("host").is_valid()
     with tables.errors_at(_TABLE):
-        paces = rows.to_table(columns=["host", "apply_per_s"], filter=newer & restoring)
         past = back_test(_pasts(rows, newer))
-    return History(
-        past,
-        tuple(
-            (row["host"], row["apply_per_s"])
-            for row in paces.slice(max(0, paces.num_rows - MOST_PACES)).to_pylist()
-            if row["host"] is not None
-        ),
-    )
+        seen = rows.to_table(columns=["host", "apply_per_s"], filter=newer & restoring)
+        newest = seen.slice(max(0, seen.num_rows - MOST_PACES)).to_pylist()
+    return past, speeds(((row["host"], row["apply_per_s"]) for row in newest), (), 0.0)
 
 
 def earlier_reports(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.job_model import actives
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import active_task_of, group_of
 from samza_dagster.model.numbers import long_or_none
-from samza_dagster.snapshots import records
-from samza_dagster.snapshots.coordinated import Place
-from samza_dagster.snapshots.reading import KEPT_REPORTS, Found, Said, Stated
+from samza_dagster.snapshots.found import Found, Place, Said
 
 ACTIVE, STANDBY = "Active", "Standby"
-_SOURCES = {"checkpoint": "checkpoint-v1", "checkpoint-v2": "checkpoint-v2"}
+KEPT_REPORTS = 12
+"""The newest of a replica that are kept: its pace is computed from no more (`lag.readiness.PACED_BY`)."""
 _COMMIT_MS = 60_000
 """Samza's default of `task.commit.ms`."""
 _LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
@@ -33,83 +31,35 @@ class Task(NamedTuple):
     partition: int | None
 
 
-@dataclass
 class Job:
-    """A job by its facts.
+    """A job by what was found of it.
 
-    `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the
-    deployment. `reports` and `checkpoints` are by task, each in order of time. `starts` are hosts, and
-    seconds from a start's command to the container's check-in.
+    `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the deployment:
+    where that one has a container counts, not where the container said that it was. `reports` and `checkpoints`
+    are by task, each in order of time.
     """
 
-    name: str
-    id: str
-    config: dict[str, str] = field(default_factory=dict[str, str])
-    hosts: dict[str, tuple[str, int | None]] = field(default_factory=dict[str, Any])
-    reports: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
-    checkpoints: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
-    unreadable: int = 0
-    example: str = ""
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
-    agents: set[str] = field(default_factory=set[str])
-    starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
-    _groups: dict[str, str] = field(default_factory=dict[str, str])
-    _containers: dict[str, str] = field(default_factory=dict[str, str])
-    _modes: dict[str, str] = field(default_factory=dict[str, str])
-    _partitions: dict[str, int] = field(default_factory=dict[str, int])
+    def __init__(self, name: str, job_id: str, found: Found) -> None:
+        self.name, self.id, self.found = name, job_id, found
+        self.config, self.hosts = found.config, dict(found.hosts)
+        self.reports = {task: _newest(reports) for task, reports in found.reports.items()}
+        self.checkpoints: dict[str, list[Said]] = {}
+        for (task, _), said in sorted(found.checkpoints.items(), key=lambda each: each[1].order):
+            self.checkpoints.setdefault(task, []).append(said)
+        is_ours = self.deployment_id is not None and found.coordinated == self.deployment_id
+        self.agents = found.agents if is_ours else set[str]()
+        self.places: dict[str, Place] = {}
+        for places in found.groups.values() if is_ours else ():
+            self.places |= places
+            for processor, place in places.items():
+                self.hosts.pop(processor, None)
+                if place.host is not None:
+                    self.hosts[processor] = place.host, place.since_ms
 
-    @classmethod
-    def of(cls, name: str, job_id: str, every: Iterable[Found]) -> Job:
-        """Put it together from pieces, in any order."""
-        job = cls(name, job_id)
-        facts: dict[tuple[str, str, str], Stated] = {}
-        for found in every:
-            facts |= found.facts
-            job.unreadable += found.unreadable
-            job.example = job.example or found.example
-            job.starts += found.starts
-            for task, reports in found.reports.items():
-                job.reports.setdefault(task, []).extend(reports)
-        for (kind, about, source), stated in facts.items():
-            job._add(kind, about, source, stated)
-        for commits in job.checkpoints.values():
-            commits.sort(key=lambda one: one.order)
-        job.reports = {task: _newest(reports) for task, reports in job.reports.items()}
-        job._coordinate(facts)
-        return job
-
-    def _add(self, kind: str, name: str, source: str, stated: Stated) -> None:
-        value = stated.value
-        if kind == records.CONFIG:
-            self.config[name] = value
-        elif kind == records.HOST:
-            self.hosts[name] = (value, stated.at_ms or stated.came_ms)
-        elif kind == records.CONTAINER:
-            self._containers[name] = value
-        elif kind == records.MODE:
-            self._modes[name] = value
-        elif kind == records.CHANGELOG and value.isdigit():
-            self._partitions[name] = int(value)
-        elif kind == records.CHECKPOINT:
-            order = 0, stated.offset  # in one partition, whatever their writers' clocks say
-            said = Said(_SOURCES[source], order, stated.came_ms, value)
-            self.checkpoints.setdefault(name, []).append(said)
-
-    def _coordinate(self, facts: Mapping[tuple[str, str, str], Stated]) -> None:
-        """Where our coordinator has a container counts, not where that one said that it was."""
-        coordinated = facts.get((records.DEPLOYMENT, "", ""))
-        if coordinated is None or coordinated.value != self.deployment_id:
-            return
-        for (kind, name, _), stated in facts.items():
-            if kind == records.AGENT:
-                self.agents.add(name)
-            elif kind == records.GROUP:
-                for processor, place in stated.value.items():
-                    self.places[processor] = place
-                    self._groups[processor] = name
-                    self.hosts.pop(processor, None)
-                    if place.host is not None:
-                        self.hosts[processor] = (place.host, stated.came_ms)
+    @property
+    def unreadable(self) -> int:
+        """Records of its own topics."""
+        return self.found.unreadable
 
     @property
     def deployment_id(self) -> str | None:
@@ -119,14 +69,15 @@ class Job:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """Those that are assigned. Without a recorded mode a task is Active, as Samza takes it."""
+        modes, partitions = self.found.modes, self.found.partitions
         return tuple(
             Task(
                 name,
                 processor,
-                self._modes.get(name, ACTIVE),
-                self._partitions.get(name, self._partitions.get(active_task_of(name))),
+                modes.get(name, ACTIVE),
+                partitions.get(name, partitions.get(active_task_of(name))),
             )
-            for name, processor in sorted(self._containers.items())
+            for name, processor in sorted(self.found.containers.items())
         )
 
     @cached_property
@@ -183,7 +134,8 @@ class Job:
         for task in self.tasks:
             names.setdefault(task.processor, []).append(task.name)
         runs_active = {task.processor for task in self.tasks if task.mode != STANDBY}
-        return {**actives(names, names.keys() - runs_active), **self._groups}
+        groups = {processor: place.group for processor, place in self.places.items()}
+        return {**actives(names, names.keys() - runs_active), **groups}
 
 
 def _newest(reports: list[Said]) -> list[Said]:

@@ -10,8 +10,8 @@ from samza_dagster.lag import Behind, Came, FirstSince, ReplicaReport, behind, t
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.naming import active_task_of
+from samza_dagster.snapshots.found import Said
 from samza_dagster.snapshots.job import ACTIVE, Job, Task
-from samza_dagster.snapshots.reading import Said
 
 Row = dict[str, Any]
 NOT_HEARD = "not-heard"
@@ -235,7 +235,7 @@ def violation_rows(job: Job, every: Iterable[Replica]) -> Iterator[Row]:
     if job.unreadable:
         yield {
             "rule": "unreadable",
-            "seen": f"{job.unreadable} records can't be read, as {job.example}",
+            "seen": f"{job.unreadable} records can't be read, as {job.found.example}",
         }
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from samza_dagster.lag import (
     Bounds,
@@ -30,18 +29,6 @@ from samza_dagster.snapshots.lag import Replica, Row
 
 ANYWHERE = ""
 """Stands for any host that has no container of the job: nothing is warm there."""
-
-
-class Restores(NamedTuple):
-    """What restores of one active container start from.
-
-    `stamp` has its job's columns. `sizes` are bytes of a record, by part; `hosts` those that its job knows.
-    """
-
-    stamp: Row
-    container: Container
-    sizes: tuple[float | None, ...]
-    hosts: tuple[str, ...]
 
 
 def with_readiness(
@@ -141,14 +128,17 @@ def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[Replic
         yield ReplicaReport(at_ms, said.process or said.host or "", applied, one.span.start, end)
 
 
-def restores(job: Job, stamp: Row, every: Sequence[tuple[Replica, Row]]) -> Iterator[Restores]:
-    """Yield for each active container what its stores are restored from, and where copies of them are."""
+def restore_rows(
+    job: Job, every: Sequence[tuple[Replica, Row]], speeds: Speeds
+) -> dict[str, list[Row]]:
+    """Return rows of `restore_forecast`, of each active container on each host, and of `host_loss`."""
     by_active: dict[tuple[str, str], list[tuple[Replica, Row]]] = {}
     for one, row in every:
         by_active.setdefault((active_task_of(one.task.name), one.store.store), []).append(
             (one, row)
         )
-    hosts = tuple(sorted(job.known_hosts))
+    hosts = [*sorted(job.known_hosts), ANYWHERE]
+    rows: dict[str, list[Row]] = {"restore_forecast": [], "host_loss": []}
     for processor in sorted({task.processor for task in job.tasks if task.mode == ACTIVE}):
         mine = [one for one, _ in every if one.task.processor == processor]
         copies = [by_active[active_task_of(one.task.name), one.store.store] for one in mine]
@@ -163,7 +153,51 @@ def restores(job: Job, stamp: Row, every: Sequence[tuple[Replica, Row]]) -> Iter
             tuple(map(_part, mine, copies)),
             tuple(sorted(standby_hosts)),
         )
-        yield Restores(stamp, container, tuple(map(_record_bytes, copies)), hosts)
+        sizes = [_record_bytes(of_one) for of_one in copies]
+        rows["restore_forecast"] += [_restore_row(container, sizes, h, speeds) for h in hosts]
+        if container.host is None:
+            continue
+        has_standby, best = after_a_loss(container, hosts, speeds)
+        rows["host_loss"].append(
+            {
+                "host": container.host,
+                "processor_id": processor,
+                "has_standby": has_standby,
+                "back_on": (best.host or None) if best is not None else None,
+                **_times("downtime_s", "downtime", None if best is None else best.down),
+                "why": (best.why or None) if best is not None else "no other host is known",
+            }
+        )
+    return rows
+
+
+def _restore_row(
+    container: Container, sizes: Sequence[float | None], host: str, speeds: Speeds
+) -> Row:
+    found = restore_forecast(container, host, speeds)
+    lefts = [part.left(host) for part in container.parts]
+    return {
+        "processor_id": container.processor_id,
+        "host": host or None,
+        "is_warm": found.is_warm,
+        "records": found.left,
+        "bytes": _sum(
+            None if left is None or size is None else round(left * size)
+            for left, size in zip(lefts, sizes, strict=True)
+        ),
+        **_times("restore_s", "restore", found.down),
+        "why": found.why or None,
+    }
+
+
+def is_restoring(row: Row) -> bool:
+    """Whether a row of `changelog_lag` tells how quickly a standby applies: it has more than a second's to apply, and gains."""
+    lag_records, apply_per_s, write_per_s = (
+        row.get(name) for name in ("lag_records", "apply_per_s", "write_per_s")
+    )
+    if lag_records is None or apply_per_s is None or write_per_s is None:
+        return False
+    return row["host"] is not None and lag_records > apply_per_s > write_per_s
 
 
 def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> StorePart:
@@ -190,47 +224,6 @@ def _record_bytes(copies: Iterable[tuple[Replica, Row]]) -> float | None:
         if copy.newest is not None
     )
     return max((size for size in sizes if size is not None), default=None)
-
-
-def restore_rows(
-    one: Restores, speeds: Speeds, fleet: Collection[str]
-) -> Iterator[tuple[str, Row]]:
-    """Yield rows of `restore_forecast` and `host_loss` of one container; `fleet`: hosts of all jobs."""
-    container = one.container
-    hosts: list[str] = [*sorted({*one.hosts, *fleet}), ANYWHERE]
-    for host in hosts:
-        found = restore_forecast(container, host, speeds)
-        lefts = [part.left(host) for part in container.parts]
-        yield (
-            "restore_forecast",
-            {
-                **one.stamp,
-                "processor_id": container.processor_id,
-                "host": host or None,
-                "is_warm": found.is_warm,
-                "records": found.left,
-                "bytes": _sum(
-                    None if left is None or size is None else round(left * size)
-                    for left, size in zip(lefts, one.sizes, strict=True)
-                ),
-                **_times("restore_s", "restore", found.down),
-                "why": found.why or None,
-            },
-        )
-    if container.host is not None:
-        has_standby, best = after_a_loss(container, hosts, speeds)
-        yield (
-            "host_loss",
-            {
-                **one.stamp,
-                "host": container.host,
-                "processor_id": container.processor_id,
-                "has_standby": has_standby,
-                "back_on": (best.host or None) if best is not None else None,
-                **_times("downtime_s", "downtime", None if best is None else best.down),
-                "why": (best.why or None) if best is not None else "no other host is known",
-            },
-        )
 
 
 def _times(name: str, prefix: str, known: Forecast | None) -> Row:

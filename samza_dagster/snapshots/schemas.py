@@ -131,8 +131,7 @@ RESTORE_FORECAST = (
     Column(
         "host",
         "string",
-        "where it would start: a host of its job, in a fleet of up to 100,000 containers × hosts any host of "
-        "the fleet; null: any other, where nothing of its job is",
+        "where it would start: a host of its job; null: any other, where nothing of its job is",
     ),
     Column("is_warm", "boolean", "a copy of each of its stores is there"),
     Column("records", "bigint", "offsets to apply before it processes; null: unknown"),

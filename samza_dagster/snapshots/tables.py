@@ -1,48 +1,38 @@
 """Tables of an open format: Delta, at any URI that `deltalake` knows.
 
     <uri>/<table>/_delta_log/…                          what is in the table, commit by commit
-    <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows, as whoever found them wrote them
+    <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows of that day
 
-Spark's workers write Parquet, each what it has found, and the driver commits all of their files in one
-transaction: a worker whose task is done twice, or a run that is killed, leaves files behind and no rows.
 Everything that changes what is in a table is a commit that Delta holds against those of others, so any number of
 writers and maintenances may be at it side by side.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
-from uuid import uuid4
+from typing import Any
 
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
-from deltalake.transaction import AddAction
 
 from samza_dagster.directories import data_directory
 from samza_dagster.errors import Refused, Unreachable
-from samza_dagster.snapshots.arrow import compute, dataset, filesystem, pa, parquet
+from samza_dagster.snapshots.arrow import compute, filesystem, pa
 from samza_dagster.snapshots.schemas import DAY, TABLES, Column
 from samza_dagster.snapshots.secrets import Secret
 
 _OWNER, _KEPT_SINCE = "samza_dagster.table", "samza_dagster.kept_since"
-_OURS = "samza-dagster-"
-"""Names of our files begin so: nothing else is ever removed."""
-_ROWS_TOGETHER = 1_000
-"""Of a file, that a reader skips or reads: rows are sorted by job."""
-_BOUND = 32
-"""Characters of a text that are enough to tell where it is in their order."""
+_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "-1"}
+"""A reader takes a column without bounds for null where others have them: so all columns have them."""
 _JOINED_BYTES = 64 << 20
 """Of a day's files, up to which they are joined: they are in memory then."""
 _REMOVED_FOR = timedelta(days=1)
@@ -50,17 +40,6 @@ _REMOVED_FOR = timedelta(days=1)
 _TRIES = 10
 _ARROW_ERROR: type[Exception] = pa.ArrowException
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
-
-
-class File(NamedTuple):
-    """Rows of a table that were written; they are in it once the file is committed."""
-
-    table: str
-    path: str
-    day: str
-    size: int
-    rows: int
-    stats: str
 
 
 Row = Mapping[str, Any]
@@ -96,36 +75,23 @@ class Tables:
         """Where a table is, as anybody opens it."""
         return f"{self.uri.rstrip('/')}/{table}"
 
-    def write(self, table: str, rows: Sequence[Row]) -> File:
-        """Write a file of the table, in any process, and commit nothing. All rows are of one snapshot."""
-        day = day_of(datetime.fromtimestamp(rows[0]["snapshot_time"] / 1000, UTC))
-        path = f"{DAY}={day}/{_OURS}{uuid4()}.parquet"
-        columns, name = _columns(table, rows), f"{table}/{path}"
-        with self._at(table):
-            place = self._place()
-            parquet.write_table(columns, name, filesystem=place, row_group_size=_ROWS_TOGETHER)
-            size = place.get_file_info(name).size
-        return File(table, path, day, size, len(rows), _stats(columns))
-
-    def commit(self, table: str, files: Iterable[File]) -> None:
-        """Add files in one transaction. Raises `Refused` for those of a day that was dropped meanwhile."""
-        now_ms = time.time_ns() // 1_000_000
-        added = list(files)
-        actions = [
-            AddAction(one.path, one.size, {DAY: one.day}, now_ms, True, one.stats) for one in added
-        ]
-        for attempt in range(_TRIES if actions else 0):
+    def add(self, table: str, rows: Any) -> None:
+        """Add rows of one snapshot (`arrow_table`) in one commit. Raises `Refused` for a day that was dropped meanwhile."""
+        if not rows.num_rows:
+            return
+        day = rows[DAY][0].as_py()
+        for attempt in range(_TRIES):
             opened = self.opened(table)
             kept_since = opened.metadata().configuration.get(_KEPT_SINCE, "")
-            if any(one.day < kept_since for one in added):
+            if day < kept_since:
                 raise Refused(
-                    f"add rows of {added[0].day} to table {self.location(table)}",
+                    f"add rows of {day} to table {self.location(table)}",
                     seen=f"days before {kept_since} have been dropped",
                     fix="a snapshot of now",
                 )
             with self._at(table):
                 try:
-                    opened.create_write_transaction(actions, "append", _schema(table), [DAY])
+                    write_deltalake(opened, rows, mode="append", schema_mode="merge")
                     return
                 except CommitFailedError:  # the table was tidied meanwhile: it is opened anew
                     if attempt == _TRIES - 1:
@@ -141,7 +107,7 @@ class Tables:
                     _schema(table),
                     mode="ignore",
                     partition_by=[DAY],
-                    configuration={_OWNER: table},
+                    configuration={_OWNER: table, **_PROPERTIES},
                     raise_if_key_not_exists=False,
                     storage_options=dict(self.storage_options),
                 )
@@ -169,28 +135,13 @@ class Tables:
         )
 
     def _foreign_files(self, table: str) -> list[str]:
-        """Neither those of a log, with which whoever makes a table begins, nor what killed runs have left."""
+        """Those of a log don't count: whoever makes a table begins with it."""
         everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
         try:
             found: Any = self._place().get_file_info(everything)
         except (TableNotFoundError, OSError):
             return []  # there is no such place yet; making the table tells whether there can be
-        return [
-            one.path
-            for one in found
-            if one.is_file
-            and "/_delta_log/" not in one.path
-            and not one.base_name.startswith(_OURS)
-        ]
-
-    def read(self, table: str, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """The rows of these files, in their order."""
-        every = [f"{table}/{path}" for path in paths]
-        if every:
-            with self._at(table):
-                found = dataset.dataset(every, _file_schema(table), "parquet", self._place())
-                for batch in found.to_batches():
-                    yield from batch.to_pylist()
+        return [one.path for one in found if one.is_file and "/_delta_log/" not in one.path]
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
         """Drop days older than `keep` before the newest snapshot, join small files; return rows dropped, by dataset.
@@ -223,16 +174,8 @@ class Tables:
     def _drop(self, opened: Any, table: str, oldest: str) -> int:
         """Once it says so, no file of such a day can be committed any more: those of nobody go then."""
         rows = int(opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows") or 0)
-        if opened.metadata().configuration.get(_KEPT_SINCE, "") >= oldest:
-            return rows
-        opened.alter.set_table_properties({_KEPT_SINCE: oldest}, raise_if_not_exists=False)
-        place = self._place()
-        gone = day_of(datetime.fromisoformat(f"{oldest}T00:00:00+00:00") - _REMOVED_FOR)
-        for folder in place.get_file_info(filesystem.FileSelector(table)):
-            if "" < folder.base_name.partition("=")[2] < gone:
-                for one in place.get_file_info(filesystem.FileSelector(folder.path)):
-                    if one.base_name.startswith(_OURS):
-                        place.delete_file(one.path)
+        if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
+            opened.alter.set_table_properties({_KEPT_SINCE: oldest}, raise_if_not_exists=False)
         return rows
 
     def _join(self, opened: Any, newest: str) -> None:
@@ -270,45 +213,20 @@ class Tables:
             ) from error
 
 
-def _columns(table: str, rows: Sequence[Row]) -> Any:
-    schema = _file_schema(table)
-    filled: list[Any] = []
-    for column in schema:
+def arrow_table(table: str, rows: Sequence[Row]) -> Any:
+    """Return rows of one table as a `pyarrow.Table`."""
+    schema = pa.schema(_schema(table).to_arrow())
+
+    def filled(column: Any) -> Any:
+        if column.name == DAY:
+            at = (datetime.fromtimestamp(row["snapshot_time"] / 1000, UTC) for row in rows)
+            return pa.array(map(day_of, at), column.type)
         values = [row.get(column.name) for row in rows]
         if pa.types.is_timestamp(column.type):
-            values = pa.array(values, pa.timestamp("ms", tz="UTC"))
-            filled.append(values.cast(column.type))
-        else:
-            filled.append(pa.array(values, column.type))
-    return pa.Table.from_arrays(filled, schema=schema)
+            return pa.array(values, pa.timestamp("ms", tz="UTC")).cast(column.type)
+        return pa.array(values, column.type)
 
-
-def _stats(columns: Any) -> str:
-    """What readers pass files over by. Of every column: where one has bounds, one without is taken for null."""
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
-    for name in columns.column_names:
-        if columns[name].null_count < columns.num_rows:
-            bounds = compute.min_max(columns[name]).as_py()
-            least[name], most[name] = _bound(bounds["min"], ""), _bound(bounds["max"], "\U0010ffff")
-    nulls = {name: columns[name].null_count for name in columns.column_names}
-    statistics = {"numRecords": columns.num_rows, "minValues": least, "maxValues": most}
-    return json.dumps({**statistics, "nullCount": nulls})
-
-
-def _bound(value: Any, beyond: str) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds")
-    if isinstance(value, str) and len(value) > _BOUND:
-        return value[:_BOUND] + beyond
-    return value
-
-
-@cache
-def _file_schema(table: str) -> Any:
-    """A file has all columns but its day, which its path tells."""
-    every = pa.schema(_schema(table).to_arrow())
-    return pa.schema([column for column in every if column.name != DAY])
+    return pa.Table.from_arrays([filled(column) for column in schema], schema=schema)
 
 
 _DELTA_TYPES = {"bigint": "long", "int": "integer"}

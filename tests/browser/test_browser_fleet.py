@@ -20,6 +20,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 from samza_dagster.snapshots import FleetSnapshot
+from samza_dagster.snapshots.tables import arrow_table
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
 from tests.rig.pace import PACE
@@ -78,11 +79,10 @@ class Fleet(SnapshotStore):
                         "reported_at": at,
                     }
                 )
-        tables = self.tables()
-        tables.opened("container_locality")
-        files = [tables.write("container_locality", rows)]
+        found = {name: arrow_table(name, ()) for name in DATASETS}
+        found["container_locality"] = arrow_table("container_locality", rows)
         past = PastError(0, None, None, None, None)
-        return FleetSnapshot(at, tables, files, 0, {}, {}, past, {})
+        return FleetSnapshot(at, self.tables(), found, 0, {}, {}, past, {})
 
 
 def materialized(stage: Stage, fleet: Fleet) -> None:

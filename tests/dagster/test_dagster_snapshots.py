@@ -31,6 +31,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.snapshots import FleetSnapshot
 from samza_dagster.snapshots.schemas import DATASETS as TABLES
+from samza_dagster.snapshots.tables import arrow_table
 
 pytestmark = pytest.mark.dagster
 NOW = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -84,13 +85,10 @@ class FixedStore(SnapshotStore):
                 for host, took in (("host-1", 4.0), ("host-2", 90.0), ("host-3", None))
             ],
         }
-        tables = self.tables()
-        for name in rows:
-            tables.opened(name)
         return FleetSnapshot(
             at=NOW + timedelta(minutes=self.minutes),
-            tables=tables,
-            files=[tables.write(name, each) for name, each in rows.items()],
+            tables=self.tables(),
+            found={name: arrow_table(name, rows.get(name, ())) for name in TABLES},
             unreadable=0,
             unread={},
             unpublished={"demo/1": "no right to write there"},

@@ -36,6 +36,7 @@ from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, P
 from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, fleet, reading, take_fleet
 from samza_dagster.snapshots.schemas import TABLES
 from samza_dagster.snapshots.secrets import WORKER_SECRETS, Secret
+from samza_dagster.snapshots.tables import arrow_table
 from tests.spark.conftest import Record, Topics, at, checkpoint_v1, deletion, metrics_report
 from tests.spark.reported import HOSTS, HOUR_MS, NOW_MS, TASKS, Reported, commit, deployed, report
 
@@ -312,9 +313,7 @@ class OneFleet:
             found = contents(job, case)
             held |= {TOPICS[name](job): found[name] for name in TOPICS if found[name] is not None}
             for row in found[HISTORY]:
-                self.tables.opened("changelog_lag")
-                file = self.tables.write("changelog_lag", [row])
-                self.tables.commit("changelog_lag", [file])
+                self.tables.add("changelog_lag", arrow_table("changelog_lag", [row]))
         topics.create_all(held)
         topics.fill_all(held)
         self.snapshot = self.take(workers)
@@ -403,9 +402,8 @@ def job(one_fleet: OneFleet) -> Connection:
 def earlier(uri: Path, job: Connection) -> Tables:
     """Tables with a snapshot of an hour before."""
     tables = Tables(str(uri))
-    tables.opened("changelog_lag")
     (row,) = heard(HOUR_MS, NOW_MS - HOUR_MS)(job.job_name)
-    tables.commit("changelog_lag", [tables.write("changelog_lag", [row])])
+    tables.add("changelog_lag", arrow_table("changelog_lag", [row]))
     return tables
 
 

@@ -118,10 +118,10 @@ def test_scylladb_1745_a_late_writer_brings_nothing_back(reported: Reported) -> 
     class Late(Tables):
         """Commits its rows once it is told to."""
 
-        def commit(self, table: str, files: Any) -> None:
-            held.append((table, list(files)))
+        def add(self, table: str, rows: Any) -> None:
+            held.append((table, rows))
 
-    held: list[tuple[str, list[Any]]] = []
+    held: list[tuple[str, Any]] = []
     reported.take(NOW_MS, Late(reported.tables.uri))
     reported.topics.fill(
         reported.stream,
@@ -131,8 +131,8 @@ def test_scylladb_1745_a_late_writer_brings_nothing_back(reported: Reported) -> 
         ],
     )
     assert located(reported.take(NOW_MS + MINUTE_MS)) == {"0": "h0"}
-    for table, files in held:
-        reported.tables.commit(table, files)
+    for table, rows in held:
+        reported.tables.add(table, rows)
     after = reported.take(NOW_MS + 2 * MINUTE_MS)
     assert located(after) == {"0": "h0"}
     assert after.rows("violations") == []

@@ -21,12 +21,9 @@ from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, n
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
-from samza_dagster.snapshots import records
-from samza_dagster.snapshots.coordinated import Place
+from samza_dagster.snapshots.found import Found, Place
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.readiness import with_readiness
-from samza_dagster.snapshots.reading import Found
-from samza_dagster.snapshots.records import Fact
 from tests.unit.placement.scenes import Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -73,16 +70,13 @@ def view() -> views.JobView:
     )
 
 
-def snapshot(*more: Fact) -> Job:
-    """As the facts of the coordinator stream tell it, and `more` of them."""
-    found = Found()
+def snapshot(found: Found) -> Job:
+    """As the coordinator stream tells it, with what else was found."""
     for pid, it in job_model().containers.items():
         for name, task in it.tasks.items():
-            found.state(Fact(records.CONTAINER, name, pid), 1)
-            found.state(Fact(records.MODE, name, task.task_mode.value), 1)
-    for fact in more:
-        found.state(fact, 1)
-    return Job.of("uuids", "1", [found])
+            found.containers[name] = pid
+            found.modes[name] = task.task_mode.value
+    return Job("uuids", "1", found)
 
 
 def scene() -> Scene:
@@ -136,7 +130,7 @@ def test_a_view_of_our_coordinator_has_the_groups_that_it_has() -> None:
 
 def test_a_snapshot_shows_modes_and_groups() -> None:
     """By the tasks; the readiness of a standby names the active that it stands by."""
-    job = snapshot()
+    job = snapshot(Found())
     assert {p: job.active_of(p) for p in (*HOSTS, SPUN_UP, "0-0")} == {
         ONE: ONE,
         STANDBY: ONE,
@@ -150,15 +144,14 @@ def test_a_snapshot_shows_modes_and_groups() -> None:
 
 def test_a_snapshot_of_our_coordinator_has_the_groups_that_it_has() -> None:
     """Also of processors that have no tasks (any more); those of a former deployment are none."""
-    place = Place("running", "host-1", "e-1")
-    group = {"proc-1": place, "spare": place}
-    ours = Fact(records.CONFIG, "app.run.id", "run-1"), Fact(records.DEPLOYMENT, "", "run-1")
-    job = snapshot(*ours, Fact(records.GROUP, "proc-1", group))
+    place = Place("proc-1", "running", "host-1", "e-1", 1)
+    groups, config = {"proc-1": {"proc-1": place, "spare": place}}, {"app.run.id": "run-1"}
+    job = snapshot(Found(config, coordinated="run-1", groups=groups))
     assert [job.active_of(p) for p in ("proc-1", "spare", STANDBY)] == ["proc-1", "proc-1", ONE]
     assert [job.mode_of(p) for p in ("proc-1", "spare", "0", "0-0")] == [
         *("Active", "Standby", "Active", "Standby"),
     ]
-    former = snapshot(Fact(records.DEPLOYMENT, "", "run-0"), Fact(records.GROUP, "proc-1", group))
+    former = snapshot(Found(config, coordinated="run-0", groups=groups))
     assert (former.active_of("spare"), former.mode_of("spare")) == ("spare", "Active")
 
 

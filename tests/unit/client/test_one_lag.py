@@ -14,10 +14,9 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.snapshots.found import Found, Said
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.lag import lag_row, replicas, times_asked
-from samza_dagster.snapshots.reading import Found, Said
-from samza_dagster.snapshots.records import Fact
 
 pytestmark = pytest.mark.unit
 
@@ -120,22 +119,14 @@ CONFIG = {"stores.lab.factory": "F", "stores.lab.changelog": f"kafka.{LOG}"}
 
 def placed(task: str, mode: str, host: str | None) -> Found:
     """What a coordinator stream says of one task."""
-    found = Found()
-    for name, value in CONFIG.items():
-        found.state(Fact("config", name, value), 1)
-    for kind, name, value in (
-        ("container", task, "0-0"),
-        ("mode", task, mode),
-        ("changelog", task, "0"),
-        ("host", "0-0", host),
-    ):
-        found.state(Fact(kind, name, value, 7), 1)
-    return found
+    hosts = () if host is None else [("0-0", (host, 7))]
+    return Found(dict(CONFIG), dict(hosts), {task: "0-0"}, {task: mode}, {task: 0})
 
 
 def snapshot_row(case: Case, *reports: Said) -> Row:
     """Of what workers have read."""
-    job = Job.of("yw", "1", [placed(TASK, "Standby", HERE), Found(reports={TASK: list(reports)})])
+    found = [placed(TASK, "Standby", HERE), Found(reports={TASK: list(reports)})]
+    job = Job("yw", "1", Found.of(found))
     (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span})
     first_since = case.first_since(times_asked([one], PATIENCE_MS))
     return lag_row(one, PATIENCE_MS, first_since, all_observed=True)
@@ -173,8 +164,9 @@ def test_a_snapshot_says_that_a_report_may_be_where_nothing_could_be_read(
     """And knows commits by the end of now: they came at no time."""
     found = placed("Partition 0", "Active", None)
     if commits:
-        found.state(Fact("checkpoint", "Partition 0", {GAUGE: 90}, source="checkpoint-v2"), 1)
-    (one,) = replicas(Job.of("yw", "1", [found]), {(LOG, 0): OffsetRange(0, 100)})
+        said = Said("checkpoint-v2", (0, 5), 1, {GAUGE: 90})
+        found.checkpoints["Partition 0", "checkpoint-v2"] = said
+    (one,) = replicas(Job("yw", "1", found), {(LOG, 0): OffsetRange(0, 100)})
     row = lag_row(one, PATIENCE_MS, {}, all_observed=False)
     assert row["lag_records"] == lag
     assert row["applied_source"] == ("checkpoint-v2" if commits else None)

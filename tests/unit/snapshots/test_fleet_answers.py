@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -12,9 +11,8 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.snapshots import lag, readiness
+from samza_dagster.snapshots.found import Found, Said, standby_report
 from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.reading import Found, Said
-from samza_dagster.snapshots.records import Fact, standby_report
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
 
@@ -26,19 +24,19 @@ FLEET = Fleet(Shape(jobs=30, containers=2, standbys=2, hosts=8, shares=MANY, fau
 Row = dict[str, Any]
 
 
-def placed(group: Group) -> Iterator[tuple[str, str, str]]:
-    """Kind, name and value of what the coordinator stream says of a group at the end."""
-    yield "config", f"stores.{STORE}.factory", "F"
+def placed(group: Group) -> Found:
+    """What the coordinator stream says of a group at the end."""
+    found = Found({f"stores.{STORE}.factory": "F", "metrics.reporters": "s"})
+    found.config["metrics.reporter.s.stream"] = "kafka.metrics"
     if group.fault is not Fault.NO_CHANGELOG:
-        yield "config", f"stores.{STORE}.changelog", f"kafka.{group.topic}"
-    yield "config", "metrics.reporters", "s"
-    yield "config", "metrics.reporter.s.stream", "kafka.metrics"
+        found.config[f"stores.{STORE}.changelog"] = f"kafka.{group.topic}"
     for standby in group.standbys:
         process = standby.restores[-1][0]
-        yield "container", standby.task, process.container
-        yield "mode", standby.task, "Standby"
-        yield "changelog", standby.task, str(standby.partition)
-        yield "host", process.container, process.host
+        found.containers[standby.task] = process.container
+        found.modes[standby.task] = "Standby"
+        found.partitions[standby.task] = standby.partition
+        found.hosts[process.container] = process.host, 1
+    return found
 
 
 @cache
@@ -55,12 +53,8 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
     found: dict[tuple[str, str], tuple[Answer, Row]] = {}
     known = {(one.job, one.task): one for one in answers(FLEET, END_MS - 1)}
     for group in FLEET.groups:
-        every_found = Found(
-            reports={s.task: said.get((group.job, s.task), []) for s in group.standbys}
-        )
-        for kind, name, value in placed(group):
-            every_found.state(Fact(kind, name, value), 1)
-        job = Job.of(group.job, "1", [every_found])
+        reported = {s.task: said.get((group.job, s.task), []) for s in group.standbys}
+        job = Job(group.job, "1", Found.of([placed(group), Found(reports=reported)]))
         changelogs = {(group.topic, s.partition): s.changelog for s in group.standbys}
         ranges: Ranges = {
             at: OffsetRange(log.beginning_at(END_MS - 1), log.end_at(END_MS - 1))

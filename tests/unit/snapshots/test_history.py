@@ -10,6 +10,7 @@ import pytest
 
 from samza_dagster.snapshots import Tables
 from samza_dagster.snapshots.history import history
+from samza_dagster.snapshots.tables import arrow_table
 
 pytestmark = pytest.mark.unit
 NOW = datetime(2023, 11, 14, 12, tzinfo=UTC)
@@ -29,8 +30,7 @@ def ready_in(seconds: float) -> dict[str, float]:
 
 def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
     tables = Tables(str(directory))
-    tables.opened("changelog_lag")
-    tables.commit("changelog_lag", [tables.write("changelog_lag", [row]) for row in rows])
+    tables.add("changelog_lag", arrow_table("changelog_lag", rows))
     return tables
 
 
@@ -46,10 +46,10 @@ def test_forecasts_are_judged_by_when_their_standby_was_ready(tmp_path: Path) ->
         row(5, other, ready_since=since + 100_000, process="run-b"),
         row(5, "Partition 0"),
     )
-    past = history(tables, NOW).past
+    past = history(tables, NOW)[0]
     assert (past.judged, past.within, past.late) == (2, 0.5, 0.5)
     assert past.off == pytest.approx((10 / 110 + 100 / 200) / 2)
-    assert history(tables, NOW - timedelta(minutes=6)).past.judged == 0
+    assert history(tables, NOW - timedelta(minutes=6))[0].judged == 0
 
 
 def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
@@ -61,4 +61,6 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
         row(2_000, lag_records=90_000, apply_per_s=700.0, write_per_s=100.0),
         row(0, lag_records=90_000, apply_per_s=500.0, write_per_s=100.0),
     )
-    assert history(tables, NOW).paces == (("host-1", 900.0),)
+    pace = history(tables, NOW)[1].pace
+    assert pace is not None
+    assert pace.apply_per_s == 900

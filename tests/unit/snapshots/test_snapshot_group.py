@@ -1,12 +1,11 @@
-"""A standalone group's facts, before Spark has them."""
+"""A standalone group, as a snapshot finds it."""
 
 from __future__ import annotations
 
 import pytest
 
-from samza_dagster.snapshots.group import facts_of
+from samza_dagster.snapshots.group import found_of
 from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.reading import Found
 from tests.rig.standalone_job import StandaloneJob
 
 pytestmark = pytest.mark.unit
@@ -15,11 +14,8 @@ pytestmark = pytest.mark.unit
 def test_tasks_stand_beside_the_processors_that_have_them() -> None:
     """A standby has the changelog partition of its active; a processor is where it registered."""
     reader = StandaloneJob().reader()
-    told = facts_of(reader.view("j", "1", 0), {"app.run.id": "r"}, reader.changelog_partitions())
-    found = Found()
-    for fact in told:
-        found.state(fact, 1)
-    job = Job.of("j", "1", [found])
+    view, config = reader.view("j", "1", 0), {"app.run.id": "r"}
+    job = Job("j", "1", found_of(view, config, reader.changelog_partitions(), 1))
     assert set(job.tasks) == {
         ("P 0", "a", "Active", 0),
         ("P 1", "b", "Active", 1),

@@ -1,0 +1,212 @@
+"""What the streams' records tell of one job. Pure.
+
+Of a job's records the one written last counts, as for Samza, and a null value deletes (`CoordinatorStreamStore`).
+Anybody may write to these topics: a record that can't be read raises `MalformedRecord`, and costs no other record.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Self
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.state_topic import decode_record, is_state
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model.checkpoints import V1, checkpoint_key, decode_checkpoint
+from samza_dagster.model.metrics_snapshots import STANDBY_TASK, TaskSample, decode_report
+from samza_dagster.model.numbers import long_or_none
+from samza_dagster.placement import codec
+from samza_dagster.placement.restoring import GROUP, HOST, JOB
+from samza_dagster.placement.state import Phase
+
+_NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters", "task.commit.ms"}  # fmt: skip
+_NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
+HUGE_BYTES = 4 << 20
+_DAY_MS = 86_400_000
+
+
+class Said(NamedTuple):
+    """Offsets by changelog gauge, as a report or a checkpoint has them.
+
+    `host`, `process` and `came_ms` are None of a checkpoint. `order` sorts those of one source by when they
+    were written. `record_bytes` is by store.
+    """
+
+    source: str
+    order: tuple[int, int]
+    at_ms: int | None
+    offsets: Mapping[str, int | None]
+    host: str | None = None
+    process: str | None = None
+    came_ms: int | None = None
+    record_bytes: Mapping[str, float] = {}
+
+
+class Place(NamedTuple):
+    """Where our coordinator has a container, in which phase (`placement.state.Phase`), and since when."""
+
+    group: str
+    phase: str
+    host: str | None
+    execution_id: str | None
+    since_ms: int
+
+
+@dataclass
+class Found:
+    """What was read of one job, of all its topics or of some.
+
+    `config` has the settings that a snapshot goes by, `hosts` the host that each processor reported, and when by
+    its own clock. `containers`, `modes` and `partitions` are by task. `coordinated` is the deployment that our
+    coordinator runs, `groups` where it has each group's containers, `agents` the hosts that have an agent.
+    `starts` are hosts, and seconds from the command to start a container until it checked in. `checkpoints` are by
+    task and version, `reports` by task. `unreadable` counts records, `example` names one of them and says why.
+    """
+
+    config: dict[str, str] = field(default_factory=dict[str, str])
+    hosts: dict[str, tuple[str, int | None]] = field(default_factory=dict[str, Any])
+    containers: dict[str, str] = field(default_factory=dict[str, str])
+    modes: dict[str, str] = field(default_factory=dict[str, str])
+    partitions: dict[str, int] = field(default_factory=dict[str, int])
+    coordinated: str = ""
+    groups: dict[str, dict[str, Place]] = field(default_factory=dict[str, dict[str, Place]])
+    agents: set[str] = field(default_factory=set[str])
+    starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    starting_ms: dict[str, int] = field(default_factory=dict[str, int])
+    checkpoints: dict[tuple[str, str], Said] = field(default_factory=dict[tuple[str, str], Said])
+    reports: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
+    unreadable: int = 0
+    example: str = ""
+
+    @classmethod
+    def of(cls, pieces: Iterable[Self]) -> Self:
+        """Put pieces together, in any order: each partition but those of metrics is in one of them."""
+        whole = cls()
+        for one in pieces:
+            for task, reports in one.reports.items():
+                whole.reports.setdefault(task, []).extend(reports)
+            whole.unreadable += one.unreadable
+            whole.example = whole.example or one.example
+            whole.coordinated = whole.coordinated or one.coordinated
+            whole.starts += one.starts
+            for each in fields(cls):
+                mine: Any = getattr(whole, each.name)
+                if hasattr(mine, "update") and each.name != "reports":
+                    mine.update(getattr(one, each.name))
+        return whole
+
+    def packed(self) -> bytes:
+        """Return it as bytes, which travel between workers unread."""
+        return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL), 1)
+
+    @staticmethod
+    def unpacked(piece: bytes) -> Found:
+        """Read what `packed` wrote."""
+        return pickle.loads(zlib.decompress(piece))  # noqa: S301 - our own workers wrote it
+
+    def read_stream(self, key: bytes | None, value: bytes | None, came_ms: int) -> None:
+        """Take a record of the coordinator stream."""
+        namespace, name = stream.decode_key(key)
+        about: dict[str, tuple[dict[str, Any], str]] = {
+            stream.SET_CONFIG: (self.config, "value"),
+            stream.SET_CONTAINER_HOST: (self.hosts, "host"),
+            stream.SET_TASK_CONTAINER: (self.containers, "containerId"),
+            stream.SET_TASK_MODE: (self.modes, "taskMode"),
+            stream.SET_CHANGELOG: (self.partitions, "Partition"),
+        }
+        if namespace not in about:
+            return
+        kept, wanted = about[namespace]
+        told = {} if value is None else stream.decode_fields(value)
+        if kept is self.config and not is_needed(name):
+            return
+        text = told["values"].get(wanted) if told else None
+        kept.pop(name, None)
+        if text is None:
+            return
+        if kept is self.hosts:
+            kept[name] = text, long_or_none(told.get("timestamp")) or came_ms
+        elif kept is not self.partitions:
+            kept[name] = text
+        elif text.isdigit():
+            kept[name] = int(text)
+
+    def read_checkpoint(
+        self, key: bytes | None, value: bytes | None, came_ms: int, offset: int
+    ) -> None:
+        """Take a record of the checkpoint topic; of two versions the one written later counts, per changelog."""
+        about = checkpoint_key(key)
+        if about is None:
+            return
+        at = about.task_name, about.version
+        if value is None:
+            self.checkpoints.pop(at, None)
+            return
+        source = "checkpoint-v1" if about.version == V1 else about.version
+        offsets = decode_checkpoint(about, value).changelog_offsets
+        # In one partition offsets tell the order, whatever their writers' clocks say.
+        self.checkpoints[at] = Said(source, (0, offset), came_ms, offsets)
+
+    def read_state(self, key: bytes | None, value: bytes | None, came_ms: int) -> None:
+        """Take a record of our coordinator's state: its deployment, a host, or a group of containers.
+
+        A start that is seen from its command to its container's check-in tells how long it took, by the times of
+        the two records; what the container restores comes after that.
+        """
+        name = key.decode() if key is not None and is_state(key) else ""
+        if not name.startswith((JOB, HOST, GROUP)):
+            return
+        content = decode_record("of its coordinator", TopicRecord(key, value, came_ms)).value
+        if name.startswith(HOST):
+            alive = content is not None and content.get("alive") is True
+            (self.agents.add if alive else self.agents.discard)(name.removeprefix(HOST))
+        elif not name.startswith(GROUP):
+            job = None if content is None else codec.job_from_json(content.get("state"))
+            self.coordinated = "" if job is None else job.deployment_id
+        elif content is None:
+            self.groups.pop(name.removeprefix(GROUP), None)
+        else:
+            self._read_group(name.removeprefix(GROUP), content, came_ms)
+
+    def _read_group(self, name: str, content: Mapping[str, Any], came_ms: int) -> None:
+        places: dict[str, Place] = {}
+        for one in codec.group_from_json(content.get("group")).processors.values():
+            run = one.incarnation
+            host, execution = (None, None) if run is None else (run.host, run.execution_id)
+            places[one.processor_id] = Place(name, one.phase.value, host, execution, came_ms)
+            if run is None:
+                continue
+            if one.phase is Phase.STARTING:
+                self.starting_ms.setdefault(run.execution_id, came_ms)
+            elif one.phase is Phase.RUNNING and run.execution_id in self.starting_ms:
+                took_ms = came_ms - self.starting_ms.pop(run.execution_id)
+                self.starts.append((run.host, max(0, took_ms) / 1000))
+        self.groups[name] = places
+
+
+def standby_report(
+    value: bytes | None, jobs: Collection[tuple[str, str]] | None = None
+) -> TaskSample | None:
+    """Decode a record of a metrics topic: the report of a standby's task of these jobs, of any where none is named."""
+    if value is None or len(value) > HUGE_BYTES:
+        seen = "it has no value" if value is None else f"it has {len(value):,} bytes"
+        raise MalformedRecord("read a report", seen=seen)
+    return decode_report(value, jobs=jobs, source=STANDBY_TASK)
+
+
+def refuse_future(came_ms: int, now_ms: int) -> None:
+    """A record that claims to be of tomorrow or later hides every one that comes before."""
+    if came_ms > now_ms + _DAY_MS:
+        seen = f"its time is {(came_ms - now_ms) // _DAY_MS} days ahead"
+        raise MalformedRecord("read a report", seen=seen)
+
+
+def is_needed(name: str) -> bool:
+    """Whether a snapshot goes by this setting of a job."""
+    return name in _NEEDED or (
+        name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
+    )
