@@ -19,13 +19,13 @@ from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNo
 from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
     described,
+    lines,
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
     tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_overview
-from samza_dagster.orchestration.assets.snapshot_run import lines
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -352,25 +352,6 @@ def test_what_is_shown_of_a_dataset_are_columns_of_its_table(dataset: str) -> No
     columns = shown["rows"].schema.columns
     assert len(columns) <= 10
     assert all(column.description for column in columns)
-
-
-@pytest.mark.parametrize(
-    ("lags", "passed"),
-    [(("0-0=100",), True), (("0-0=101",), False), (("0-0=",), False), (("0=900",), True)],
-)
-def test_the_check_holds_standbys_to_the_limit(lags: tuple[str, ...], passed: bool) -> None:
-    """An unknown lag isn't a small one; an active's lag isn't the check's."""
-    (check,) = materialize(*lags).get_asset_check_evaluations()
-    assert check.passed is passed
-
-
-def test_the_check_shows_why_a_lag_isnt_known() -> None:
-    """As its row of the table has it."""
-    (check,) = materialize("0-0=", "1-0=3").get_asset_check_evaluations()
-    behind: Any = check.metadata["behind_or_unknown"].value
-    (row,) = (record.data for record in behind.records)
-    assert (row["processor_id"], row["unknown_because"]) == ("0-0", "no-observation")
-    assert row["why"] == "it has reported no offset"
 
 
 def test_the_map_has_hosts_that_run_nothing() -> None:

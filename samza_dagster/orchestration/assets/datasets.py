@@ -1,22 +1,35 @@
-"""The datasets of a snapshot as assets: what each holds and shows, what feeds it, when a snapshot is taken.
-
-What their run does is in `snapshot_run`, which only those runs import.
-"""
+"""The datasets of a snapshot as assets: what each holds and shows, what feeds it, when a snapshot is taken."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.assets.fleet import OVERVIEW
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
+from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named, shown_at
+from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import errors_as_failures
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.gallery import Gallery, Hang
+from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, natural, shown_map
+from samza_dagster.orchestration.show.pictures import in_words, lag_svg
+from samza_dagster.orchestration.show.plain_pictures import plain_lag
+from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
+
+if TYPE_CHECKING:
+    from samza_dagster.lag import PastError
+    from samza_dagster.snapshots import FleetSnapshot
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
 
@@ -27,8 +40,27 @@ READINESS = "standby_readiness"
 FORECAST = "restore_forecast"
 LOSS = "host_loss"
 VIOLATIONS = "violations"
-LAG_CHECK = "standby_lag_within_limit"
 TIDY_CRON = "17 3 * * *"
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+Rows = Sequence[Mapping[str, Any]]
+History = Sequence[tuple[datetime, Mapping[str, int]]]
+"""The last snapshots: when, and records that each standby was behind."""
+MOST_ROWS = 20_000
+"""Of a dataset, that a run looks at for what it shows; the tables have all."""
+SHOWN_ROWS = 200
+NOWHERE = "(no host)"
+SNAPSHOTS_DRAWN = 100
+LINES_DRAWN, LINES_KEPT = 5, 40
+MOST_IN_PLACE = 300
+"""Containers of a map that is read without a click; of more the whole is behind one."""
+LAGS = "standby_lags"
+STANDBY = TaskMode.STANDBY.value
 
 
 class Dataset(NamedTuple):
@@ -104,8 +136,6 @@ def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> 
     def take(
         context: dg.AssetExecutionContext, config: SaidConfig
     ) -> Iterator[dg.MaterializeResult[Any]]:
-        from samza_dagster.orchestration.assets.snapshot_run import taken_now
-
         samza, policies, store = (getattr(context.resources, key) for key in keys)
         yield from taken_now(context, samza, policies, store)
 
@@ -128,13 +158,6 @@ def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> 
             )
             for name, dataset in DATASETS.items()
         ],
-        check_specs=[
-            dg.AssetCheckSpec(
-                LAG_CHECK,
-                asset=asset_key(prefix, CHANGELOG_LAG),
-                description="Every standby's lag is known and within lag_limit.",
-            )
-        ],
     )(take)
 
 
@@ -156,12 +179,10 @@ def newest_owner(prefix: str, name: str) -> str:
 def snapshot_assets_job(job: str, prefix: str = "", of: str = "") -> Any:
     """`snapshot_assets`: all of them in one run, with one snapshot time; `of` is the value of its tag."""
     taken = [asset_key(prefix, name) for name in (*DATASETS, OVERVIEW)]
-    lag = dg.AssetCheckKey(asset_key(prefix, CHANGELOG_LAG), LAG_CHECK)
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
         named(prefix, SNAPSHOT_JOB),
         # The checks that a look at the job decides have a run and sensors of their own.
-        selection=dg.AssetSelection.assets(*taken) - dg.AssetSelection.checks_for_assets(*taken)
-        | dg.AssetSelection.checks(lag),
+        selection=dg.AssetSelection.assets(*taken) - dg.AssetSelection.checks_for_assets(*taken),
         executor_def=dg.in_process_executor,
         tags={**job_tags(job, SNAPSHOT_JOB), SNAPSHOT_OF: of},
         description="Takes one snapshot with Spark: where each container and task runs, how far each"
@@ -213,9 +234,8 @@ def snapshot_schedules(
         description=f"Takes a snapshot: {settings.cron} UTC.",
     )
     def snapshots(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        unfinished = [*_UNFINISHED]
         under_way = context.instance.get_runs(
-            dg.RunsFilter(job_name=job, statuses=unfinished, tags={SNAPSHOT_OF: of}), limit=1
+            dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={SNAPSHOT_OF: of}), limit=1
         )
         if under_way:
             return dg.SkipReason(f"run {under_way[0].run_id} isn't done yet")
@@ -231,10 +251,211 @@ def snapshot_schedules(
     return [snapshots, tidy]
 
 
-_UNFINISHED = (
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-)
+def taken_now(
+    context: dg.AssetExecutionContext,
+    samza: SamzaClientResource,
+    policies: PlacementPolicies,
+    store: SnapshotStore,
+) -> Iterator[dg.MaterializeResult[Any]]:
+    """Takes all at one time: none of them is ever newer than the others.
+
+    What its config says is among the run's tags since its launch.
+    """
+    with errors_as_failures():
+        taken = store.take(samza)
+        every = {dataset: taken.rows(dataset, MOST_ROWS) for dataset in DATASETS}
+    for what, why in taken.unread.items():
+        context.log.warning(f"{what} isn't known: {why}")
+    for job, why in taken.unpublished.items():
+        context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
+    limit = policies.lag_limit
+    history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
+    history.append((taken.at, standby_lags(every[CHANGELOG_LAG])))
+    # The forecasts name each host that a job knows: also those where none of it runs.
+    hosts = {*samza.hosts, *(str(host) for host in _known(every[FORECAST], "host"))}
+    for dataset, rows in every.items():
+        owners = (newest_owner(samza.prefix, dataset), context.run_id)
+
+        def hang(svg: str, name: str, owners: Sequence[str] = owners) -> dg.MarkdownMetadataValue:
+            return [Gallery(context.instance, owner).hang(svg, name) for owner in owners][-1]
+
+        first: dict[str, Any] = {}
+        if dataset == LOCALITY:
+            first = map_metadata(host_cells(rows, hosts), hang)
+        elif dataset == CHANGELOG_LAG:
+            first = {"lag_over_time": hang(lag_svg(lines(history), limit=limit), "lag_over_time")}
+        elif dataset == FORECAST and rows:
+            first = {"minutes_to_recover": hang(heat_svg(rows), "minutes_to_recover")}
+        elif dataset == LOSS and rows:
+            first = {"if_a_host_dies": hang(loss_svg(rows), "if_a_host_dies")}
+        by_yarn: Mapping[str, Any] = {}
+        if dataset == LOCALITY and not samza.is_several:
+            by_yarn = yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
+        metadata = {
+            **first,
+            **figures(dataset, rows),
+            **(past_error(taken.past) if dataset == READINESS else {}),
+            **shown(taken, dataset, rows, several=samza.is_several),
+            **by_yarn,
+        }
+        context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
+        yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
+    context.log.info(plain_lag([(_ms(at), max(lags.values(), default=0)) for at, lags in history]))
+
+
+def shown(
+    taken: "FleetSnapshot", dataset: str, rows: Rows, *, several: bool = False
+) -> dict[str, Any]:
+    """Its table, what hurts most first, and what the snapshot cost."""
+    from samza_dagster.snapshots.schemas import TABLES
+
+    docs = {column.name: column.doc for column in TABLES[dataset]}
+    schema = [dg.TableColumn(c.name, c.type, description=c.doc) for c in TABLES[dataset]]
+    of_job = ("job_name", "job_id") if several else ()
+    of_snapshot = {column.name for column in TABLES["snapshots"]}
+    columns = DATASETS[dataset].columns or [name for name in docs if name not in of_snapshot]
+    by = DATASETS[dataset].worst_by
+    if by:  # what isn't known comes before what is
+        rows = sorted(rows, key=lambda row: (row[by] is not None, -(row[by] or 0)))
+    readable = [
+        {name: _readable(value, taken.at) for name, value in row.items()}
+        for row in rows[:SHOWN_ROWS]
+    ]
+    return {
+        "rows": table(readable, (*of_job, *columns), docs),
+        "snapshot_time": dg.MetadataValue.timestamp(taken.at),
+        "table": dg.PathMetadataValue(taken.tables.location(dataset)),
+        "seconds": dict(taken.seconds),
+        "unreadable_records": taken.unreadable,
+        "dagster/row_count": taken.counts[dataset],
+        "dagster/column_schema": dg.TableSchema(schema),
+    }
+
+
+def figures(dataset: str, rows: Rows) -> dict[str, Any]:
+    """The numbers of a dataset that the UI plots over time."""
+    if dataset == CHANGELOG_LAG:
+        return {
+            "max_standby_lag_records": max(_known(_standbys(rows), "lag_records"), default=0),
+            "max_lag_records": max(_known(rows, "lag_records"), default=0),
+            "unknown_lags": sum(row["lag_records"] is None for row in rows),
+            LAGS: dg.MetadataValue.json(standby_lags(rows)),
+        }
+    if dataset == READINESS:
+        return {
+            "ready": sum(row["status"] == "ready" for row in rows),
+            "not_ready": sum(row["status"] != "ready" for row in rows),
+            "max_ready_in_s": max(_known(rows, "ready_in_s"), default=0.0),
+        }
+    if dataset == LOSS:
+        return {
+            "max_downtime_s": max(_known(rows, "downtime_s"), default=0.0),
+            "without_standby": sum(not row["has_standby"] for row in rows),
+        }
+    return {"violations": len(rows)} if dataset == VIOLATIONS else {}
+
+
+def past_error(past: "PastError") -> dict[str, Any]:
+    """How good the forecasts of the last day were, of those of which it can be told by now."""
+    shares = {
+        "forecasts_within_interval": past.within,
+        "forecasts_off_by": past.off,
+        "forecasts_late": past.late,
+    }
+    known = {name: round(one, 3) for name, one in shares.items() if one is not None}
+    return {"forecasts_judged": past.judged, **known}
+
+
+def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
+    """The map as a picture, and as a table in which a processor is found by its id."""
+    listed = [
+        {
+            "host": cell.host,
+            "containers": len(cell.containers),
+            "actives": ", ".join(p for p, active, _ in cell.cells if active),
+            "standbys": ", ".join(p for p, active, _ in cell.cells if not active),
+        }
+        for cell in cells
+    ]
+    metadata: dict[str, Any] = {"map": hang(map_svg(cells, scales=False, room=IN_PLACE), "map")}
+    if sum(len(cell.containers) for cell in cells) > MOST_IN_PLACE:
+        metadata = {"map": dg.MetadataValue.md(shown_map(cells, has_table=True))}
+    return {**metadata, "hosts": table(listed, ("host", "containers", "actives", "standbys"))}
+
+
+def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
+    """Hosts with their containers, from rows of `container_locality`; `hosts` are known beside them."""
+    here: dict[str, list[str]] = {host: [] for host in hosts}
+    for name, row in sorted(_named(rows), key=lambda one: natural(one[0])):
+        mode = "standby" if row["mode"] == STANDBY else "active"
+        state = "last-seen" if row["host"] else "unknown"
+        here.setdefault(str(row["host"] or NOWHERE), []).append(f"{name} {mode} {state}")
+    return [HostRow(host, "last-seen", tuple(here[host])) for host in sorted(here, key=natural)]
+
+
+def standby_lags(rows: Rows) -> dict[str, int]:
+    """Records that each standby is behind in its worst store: those that are furthest, by name."""
+    found: dict[str, int] = {}
+    for name, row in _named(_standbys(rows)):
+        if row["lag_records"] is not None:
+            found[name] = max(int(row["lag_records"]), found.get(name, 0))
+    worst = sorted(found, key=lambda name: (-found[name], natural(name)))[:LINES_KEPT]
+    return {name: found[name] for name in sorted(worst, key=natural)}
+
+
+def lag_history(
+    instance: dg.DagsterInstance, key: dg.AssetKey
+) -> list[tuple[datetime, Mapping[str, int]]]:
+    """What the last snapshots have told of the standbys' lag, oldest first."""
+    found: list[tuple[datetime, Mapping[str, int]]] = []
+    for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
+        event = record.asset_materialization
+        metadata: Mapping[str, Any] = event.metadata if event is not None else {}
+        if LAGS in metadata and "snapshot_time" in metadata:
+            data: Any = metadata[LAGS].value
+            at = datetime.fromtimestamp(float(str(metadata["snapshot_time"].value)), UTC)
+            found.append((at, data))
+    return sorted(found, key=lambda one: one[0])
+
+
+def lines(history: History) -> dict[str, list[tuple[int, float]]]:
+    """A line for each of the standbys that are furthest behind now, or were."""
+    most: dict[str, int] = {}
+    for number, (_, lags) in enumerate(history):
+        for name, lag in lags.items():
+            if number == len(history) - 1 or lag > most.get(name, 0):
+                most[name] = max(lag, most.get(name, 0))
+    drawn = sorted(most, key=lambda name: (-most[name], natural(name)))[:LINES_DRAWN]
+    return {
+        name: [(_ms(at), float(lags[name])) for at, lags in history if name in lags]
+        for name in sorted(drawn, key=natural)
+    }
+
+
+def _named(rows: Rows) -> list[tuple[str, Mapping[str, Any]]]:
+    """Rows by the names of their processors; of several jobs with the job's name."""
+    several = len({(row["job_name"], row["job_id"]) for row in rows}) > 1
+    return [
+        (f"{row['job_name']}/{row['processor_id']}" if several else row["processor_id"], row)
+        for row in rows
+    ]
+
+
+def _standbys(rows: Rows) -> Rows:
+    return [row for row in rows if row["mode"] == STANDBY]
+
+
+def _known(rows: Rows, column: str) -> list[Any]:
+    return [row[column] for row in rows if row[column] is not None]
+
+
+def _readable(value: object, now: datetime) -> object:
+    """Times as a person reads them; seconds without digits that say nothing."""
+    if isinstance(value, datetime):
+        since = in_words(max(0.0, (now - value).total_seconds()))
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC, since {since}"
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

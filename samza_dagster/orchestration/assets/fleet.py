@@ -1,20 +1,69 @@
-"""`fleet_overview`: each Samza job of a component at a glance.
-
-What its run does is in `fleet_run`, which only that run imports.
-"""
+"""`fleet_overview`: each Samza job of a component at a glance, by one look at each and by what Dagster has recorded."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from typing import Any
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.history.names import GROUP
+from samza_dagster.orchestration.history.names import BOUNCES, GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, named
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.pictures import in_words
+from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
+from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.check_tick import read_lags
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ReplicaLag
+    from samza_dagster.client.views import ActionView
 
 OVERVIEW = "fleet_overview"
+AT_ONCE = 8
+SHOWN_ACTIONS, SHOWN_HOSTS, MOST_EVENTS = 3, 6, 5_000
+WEEK = timedelta(days=7)
+COLUMNS: Mapping[str, str] = {
+    "job": "<job.name>/<job.id>",
+    "state": "what somebody should look at, else: well",
+    "now": "actions under way, and bounces, drains and reconciliations with how far they are",
+    "waits": "actions that wait, runs in Dagster's queue, and what is paused",
+    "worst_lag": "records that its furthest standby is behind, of those of which it is known; empty: of none",
+    "standby_debt": "standbys that are missing",
+    "moves_7d": "requests that ended in the last seven days: succeeded / failed",
+    "bounced_7d": "containers that were bounced in the last seven days",
+    "hosts": "hosts with a container of it, and how many it has",
+    "owner": "who coordinates it",
+}
+"""In this order: what has no room on the screen is to the right, and should be what is asked last."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A job at a glance. `troubles` are what somebody should look at, the worst first."""
+
+    job: str
+    troubles: tuple[str, ...] = ()
+    owner: str = ""
+    hosts: tuple[str, ...] = ()
+    containers: int = 0
+    worst_lag: int | None = None
+    standby_debt: int | None = None
+    now: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    moves: tuple[int, int] = (0, 0)
+    bounced: int = 0
 
 
 def fleet_overview(prefix: str = "") -> dg.AssetsDefinition:
@@ -32,8 +81,6 @@ def fleet_overview(prefix: str = "") -> dg.AssetsDefinition:
         " bounces.",
     )
     def look(context: dg.AssetExecutionContext, config: SaidConfig) -> dg.MaterializeResult[Any]:
-        from samza_dagster.orchestration.assets.fleet_run import overview_now
-
         return overview_now(context, getattr(context.resources, samza))
 
     return look
@@ -48,3 +95,173 @@ def fleet_job(job: str, prefix: str = "") -> Any:
         tags=job_tags(job, "look_at_fleet"),
         description="Looks at each Samza job once, for `fleet_overview`. Changes nothing.",
     )
+
+
+def overview_now(
+    context: dg.AssetExecutionContext, samza: SamzaClientResource
+) -> dg.MaterializeResult[Any]:
+    """The asset's materialization. A job that can't be read says so, and hides no other."""
+    instance, since_s = context.instance, (datetime.now(UTC) - WEEK).timestamp()
+    week = [
+        dg.AssetRecordsFilter(samza.asset_key(name), after_timestamp=since_s)
+        for name in (HISTORY, BOUNCES)
+    ]
+    moves = Counter(
+        (str(event["job"].value), bool(event["succeeded"].value))
+        for event in _metadata(instance.fetch_materializations(week[0], limit=MOST_EVENTS).records)
+    )
+    bounced = Counter(
+        str(event["job"].value)
+        for event in _metadata(instance.fetch_observations(week[1], limit=MOST_EVENTS).records)
+    )
+    now, waits = runs_of_jobs(instance)
+    each = samza.each()
+    with ThreadPoolExecutor(AT_ONCE, "fleet") as pool:
+        seen = list(pool.map(looked_at, each))
+    lines = [
+        replace(
+            line,
+            now=(*now[one.tag], *line.now),
+            waits=(*line.waits, *waits[one.tag]),
+            moves=(moves[line.job, True], moves[line.job, False]),
+            bounced=bounced[line.job],
+        )
+        for one, line in zip(each, seen, strict=True)
+    ]
+    return dg.MaterializeResult(metadata=shown(lines))
+
+
+def _metadata(
+    records: Iterable[dg.EventLogRecord],
+) -> Iterator[Mapping[str, dg.MetadataValue[Any]]]:
+    """What the records of an asset's events tell of a job."""
+    for record in records:
+        event = record.asset_event
+        if event is not None and "job" in event.metadata:
+            yield event.metadata
+
+
+def runs_of_jobs(
+    instance: dg.DagsterInstance,
+) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """What Dagster itself has under way, and what waits there, by the value of tag `samza/job`.
+
+    A run that asks a coordinator for one action is seen there; here are those that ask for many.
+    """
+    now, waits = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for run in control.bounces(instance, statuses=control.AT_WORK, actions=control.STEERED_JOBS):
+        now[run.tags.get(JOB, "")].append(_told(run))
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])):
+        if ACTION in run.tags:
+            waits[run.tags.get(JOB, "")].append(f"{run.tags[ACTION]} is queued in Dagster")
+    for action in control.STEERED_JOBS:
+        for run in control.paused(instance, action=action):
+            waits[run.tags.get(JOB, "")].append(_told(run))
+    return now, waits
+
+
+def _told(run: dg.DagsterRun) -> str:
+    state, progress = control.state_of(run), run.tags.get(control.PROGRESS)
+    return f"{run.tags[ACTION]} is {state}" + (f": {progress}" if progress else "")
+
+
+def looked_at(samza: SamzaClientResource) -> Line:
+    """One job, by a client that is closed after it."""
+    try:
+        with closing(samza.open_client()) as client:
+            now_ms = time.time_ns() // 1_000_000
+            return line_of(samza.job, client.view(), read_lags(client), now_ms)
+    except SamzaDagsterError as error:
+        return Line(samza.job, (f"can't be read: {error}",))
+
+
+def line_of(
+    job: str,
+    view: "JobView",
+    lags: "Sequence[ReplicaLag] | Unreachable",
+    now_ms: int,
+) -> Line:
+    """The job as its view and its lags tell it. Pure."""
+    findings = [*invariants.coordinated(view), *invariants.replicas_present(view)]
+    if not isinstance(lags, Unreachable):
+        findings += invariants.changelogs_there(lags)
+    dead = invariants.not_dead(view)
+    troubles = [f"{each.subject}: {each.seen}" for each in (*dead, *findings)]
+    known = [] if isinstance(lags, Unreachable) else [
+        lag.lag for lag in lags if view.is_standby(lag.processor_id) and lag.lag is not None
+    ]  # fmt: skip
+
+    def described(action: "ActionView") -> str:
+        since = in_words(max(0, now_ms - action.since_ms) / 1000)
+        return (
+            f"{action.kind} {action.processor_id} to {action.destination}: {action.stage}, {since}"
+        )
+
+    hosts = {p.host for p in view.processors.values() if p.host}
+    return Line(
+        job,
+        tuple(troubles),
+        coordinator_of(view),
+        tuple(sorted(hosts, key=natural)),
+        len(view.processors),
+        max(known, default=None),
+        sum(wanted - has for has, wanted in invariants.missing_standbys(view).values()),
+        tuple(map(described, view.actions)),
+        tuple(map(described, view.queued)),
+    )
+
+
+def coordinator_of(view: "JobView") -> str:
+    """Who coordinates the job."""
+    if view.agreement is not None:
+        return f"standalone, led by {view.agreement.leader or 'nobody'}"
+    leader = view.leader
+    if leader is not None:
+        return f"our coordinator on {leader.host}{', which ended' if leader.ended else ''}"
+    return "nobody known" if view.capabilities.shows_its_life else "Samza's Application Master"
+
+
+def shown(lines: Sequence[Line]) -> dict[str, Any]:
+    """The table, jobs with trouble first, and the figures that the UI plots."""
+    order = sorted(lines, key=lambda line: (not line.troubles, natural(line.job)))
+    bad = [line.job for line in lines if line.troubles]
+    known = [line.worst_lag for line in lines if line.worst_lag is not None]
+    missing = sum(line.standby_debt or 0 for line in lines)
+    now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
+    summary = [
+        f"well: {len(lines) - len(bad)} of {len(lines)} jobs",
+        *([f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}"] if bad else []),
+        f"standbys missing: {missing}",
+        f"under way: {now}, waiting: {waits}",
+    ]
+    return {
+        "summary": "; ".join(summary),
+        "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
+        "jobs_with_trouble": len(bad),
+        "standby_debt": missing,
+        **({"worst_lag_records": max(known)} if known else {}),
+        "actions": now,
+        "waiting": waits,
+        "dagster/row_count": len(lines),
+    }
+
+
+def _row(line: Line) -> dict[str, Any]:
+    on = f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)"
+    return {
+        "job": line.job,
+        "state": _cut(line.troubles, SHOWN_ACTIONS) or "well",
+        "owner": line.owner,
+        "hosts": on if line.containers else "",
+        "worst_lag": line.worst_lag,
+        "standby_debt": line.standby_debt,
+        "now": _cut(line.now, SHOWN_ACTIONS) or "-",
+        "waits": _cut(line.waits, SHOWN_ACTIONS) or "-",
+        "moves_7d": " / ".join(map(str, line.moves)),
+        "bounced_7d": line.bounced,
+    }
+
+
+def _cut(parts: Sequence[str], most: int, by: str = "; ") -> str:
+    more = len(parts) - most
+    return by.join(parts[:most]) + (f"{by}and {more} more" if more > 0 else "")

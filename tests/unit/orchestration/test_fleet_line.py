@@ -10,7 +10,7 @@ from samza_dagster.client.views import ActionView, JobView, LeaderView, Processo
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
-from samza_dagster.orchestration.assets.fleet_run import Line, line_of, shown
+from samza_dagster.orchestration.assets.fleet import Line, line_of, shown
 
 pytestmark = pytest.mark.unit
 NOW_MS = 1_700_000_000_000

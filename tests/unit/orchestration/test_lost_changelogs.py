@@ -15,7 +15,7 @@ from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
-from samza_dagster.orchestration.assets.fleet_run import line_of
+from samza_dagster.orchestration.assets.fleet import line_of
 from samza_dagster.orchestration.plans.conditions import (
     Reported,
     WarmUp,

@@ -15,7 +15,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
-from samza_dagster.orchestration.assets.snapshot_run import host_cells, standby_lags
+from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
 from samza_dagster.orchestration.bounce.record import RunLedger
 from samza_dagster.orchestration.bounce.row import planned
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
