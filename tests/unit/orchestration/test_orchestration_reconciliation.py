@@ -38,6 +38,7 @@ def job(at: dict[str, str], extra: tuple[str, ...] = ()) -> JobView:
                 TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
                 "running",
                 host,
+                last_seen_host=host,
                 extra=p in extra,
             )
             for p, host in at.items()
@@ -85,24 +86,31 @@ def jobs(draw: st.DrawFn) -> tuple[JobView, WantedPlacement]:
             elif draw(st.booleans()):
                 pins[pid] = pinned[number]
     ours = frozenset(p for p in extra if draw(st.booleans()))
-    wanted = WantedPlacement(draw(st.integers(0, 3)), pins, ours, draw(st.booleans()))
+    wanted = WantedPlacement(draw(st.none() | st.integers(0, 3)), pins, ours, draw(st.booleans()))
     return job(at, tuple(extra)), wanted
+
+
+def number_of(view: JobView, wanted: WantedPlacement) -> int:
+    """The job's own number of standbys where none is wanted: what its best group has without extra ones."""
+    own = [group_of(p) for p, one in view.processors.items() if "-" in p and not one.extra]
+    most = max((own.count(group) for group in own), default=0)
+    return most if wanted.standbys is None else wanted.standbys
 
 
 @given(jobs())
 def test_the_steps_end_in_the_wanted_placement(given_job: tuple[JobView, WantedPlacement]) -> None:
     """No two of a group on one host, nobody left over beyond the number, pins held, enough standbys."""
     view, wanted = given_job
+    number = number_of(view, wanted)
     found = reconcile(view, wanted)
     assert found.findings == ()
     then = after(view, found.units)
-    assert wanted.standbys is not None
     for group in {group_of(p) for p in then.processors}:
         members = [p for p in then.processors.values() if group_of(p.processor_id) == group]
         assert len({p.host for p in members}) == len(members)
         standbys = [p.processor_id for p in members if "-" in p.processor_id]
-        assert len(standbys) >= wanted.standbys
-        if len(standbys) > wanted.standbys:
+        assert len(standbys) >= number
+        if len(standbys) > number:
             assert not set(standbys) & wanted.ours
     for pid, host in wanted.pins.items():
         assert then.processors[pid].host == host
@@ -180,6 +188,8 @@ def test_under_samza_s_am_a_missing_standby_is_told_and_a_shared_host_is_ended()
     found = reconcile(view, WantedPlacement(standbys=1))
     assert [u.processor for u in found.units] == ["0-0"]
     assert "no standby on request" in found.findings[0].seen
+    well = reconcile(replace(job(AS_IT_SHOULD), coordinator="samza"), WantedPlacement())
+    assert (well.units, well.findings) == ((), ())
 
 
 def test_localities_that_disagree_are_told() -> None:
