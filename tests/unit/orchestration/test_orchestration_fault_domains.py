@@ -10,6 +10,7 @@ from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.move import host_for_standby
 from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
@@ -94,7 +95,10 @@ def test_no_step_of_a_drain_breaks_a_rule_of_the_coordinator(
 def test_no_step_of_a_reconciliation_breaks_a_rule_of_the_coordinator(
     given_job: tuple[JobView, dict[str, str]], standbys: int, data: st.DataObject
 ) -> None:
-    """Missing standbys, pins into racks that others are in; asked again it has nothing to ask."""
+    """Missing standbys, pins into racks that others are in; asked again it has nothing to ask.
+
+    Refused are pins alone of which two of a group have one host or rack.
+    """
     view, racks = given_job
     pins = {
         pid: host
@@ -104,6 +108,8 @@ def test_no_step_of_a_reconciliation_breaks_a_rule_of_the_coordinator(
     try:
         found = reconcile(view, WantedPlacement(standbys, pins))
     except Refused:
+        pinned = [(group_of(pid), racks[host] or host) for pid, host in pins.items()]
+        assert len(set(pinned)) < len(pinned)
         return
     then = job(carried_out(view, found.units), racks)
     if not found.findings:
