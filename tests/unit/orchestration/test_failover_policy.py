@@ -83,10 +83,11 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
 
 
 @pytest.mark.parametrize(
-    ("mode", "verdict"), [("shadow", "shadow"), ("advise", "advise"), ("act", "ask")]
+    ("mode", "verdict"),
+    [("shadow", "shadow"), ("advise", "advise"), ("act", "ask"), (None, "advise")],
 )
-def test_the_mode_says_how_far_it_goes(mode: Mode, verdict: str) -> None:
-    """With what a person would run."""
+def test_the_mode_says_how_far_it_goes(mode: Mode | None, verdict: str) -> None:
+    """With what a person would run; under our coordinator it advises where no mode is chosen."""
     (decision,) = Watch(mode).look(sight(host_words=SICK), 3)
     assert decision.verdict == verdict
     assert decision.command == "samza-dagster fail-over 0"
