@@ -345,11 +345,11 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
         return {
             "ready": sum(row["status"] == "ready" for row in rows),
             "not_ready": sum(row["status"] != "ready" for row in rows),
-            "max_ready_in_s": max(_known(rows, "ready_in_s"), default=0.0),
+            **_most(rows, "ready_in_s"),
         }
     if dataset == LOSS:
         return {
-            "max_downtime_s": max(_known(rows, "downtime_s"), default=0.0),
+            **_most(rows, "downtime_s"),
             "without_standby": sum(not row["has_standby"] for row in rows),
         }
     return {"violations": len(rows)} if dataset == VIOLATIONS else {}
@@ -447,6 +447,12 @@ def _standbys(rows: Rows) -> Rows:
 
 def _known(rows: Rows, column: str) -> list[Any]:
     return [row[column] for row in rows if row[column] is not None]
+
+
+def _most(rows: Rows, column: str) -> dict[str, float]:
+    """The largest of a column; no figure where rows have none that is known."""
+    known = _known(rows, column) or ([] if rows else [0.0])
+    return {f"max_{column}": max(known)} if known else {}
 
 
 def _readable(value: object, now: datetime) -> object:
