@@ -413,13 +413,12 @@ def paces(lags: Iterable[Row]) -> list[tuple[str, float]]:
     """Return host and offsets a second of each standby that restores: it has more than a second's to apply, and gains."""
     found: list[tuple[str, float]] = []
     for row in lags:
-        left, apply_per_s, write_per_s = (
-            row.get(name) for name in ("lag_records", "apply_per_s", "write_per_s")
-        )
-        if None in (row["host"], left, apply_per_s, write_per_s):
+        left, write = row.get("lag_records"), row.get("write_per_s")
+        apply, host = row.get("apply_per_s"), row["host"]
+        if left is None or write is None or apply is None or host is None:
             continue
-        if left > apply_per_s > write_per_s:
-            found.append((row["host"], apply_per_s))
+        if left > apply > write:
+            found.append((host, apply))
     return found
 
 
