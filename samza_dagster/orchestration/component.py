@@ -300,7 +300,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             resources={
                 named(self.prefix, name): settled(made) for name, made in self._resources.items()
             },
-            executor=dg.in_process_executor,
         )
 
     def build_jobs(self) -> list[Any]:
