@@ -153,7 +153,7 @@ SUITES = (
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
     Suite("real faults", 370, ("make", "faults-real")),
-    Suite("faults of standalone groups", 125, ("make", "test-standalone", "SHARE={day}/5")),
+    Suite("faults of standalone groups", 245, ("make", "test-standalone", "SHARE={day}/5")),
     Suite("YARN", 300, ("make", "test-yarn")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
