@@ -336,7 +336,7 @@ def _as_leader(
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
     is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
-    is_same = group.members == state.served and _is_for(group) and is_held
+    is_same = group.members == state.served and is_usable and is_held
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:

@@ -169,13 +169,22 @@ def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None
     assert state.plan_ms == 100 + SETTINGS.debounce_ms
 
 
+def _as_it_is(group: GroupView, staying: Set[str]) -> JobModel:
+    del staying
+    assert group.model is not None
+    return group.model
+
+
 def test_a_leader_plans_anew_where_the_newest_version_can_no_longer_be_followed() -> None:
     """Somebody has deleted or overwritten its barrier, or an older version is the newest that is left."""
     seen = group(A, B, version=3, state=BarrierState.DONE, a="1", b="2")
-    leader = at(A, counted=(A, B), joined=3, work=runs(container("a", "1")))
+    leader = at(A, counted=(A, B), served=(A, B), joined=3, work=runs(container("a", "1")))
     assert step(leader, seen, 100, planned)[0].plan_ms is None
-    for wrecked in (replace(seen, barrier=None), replace(seen, version=2)):
-        assert step(leader, wrecked, 100, planned)[0].plan_ms == 100 + SETTINGS.debounce_ms
+    for wrecked in (replace(seen, barrier=None), replace(seen, version=2, highest=3)):
+        state, _ = step(leader, wrecked, 100, planned)
+        assert state.plan_ms == 100 + SETTINGS.debounce_ms
+        _, commands = step(state, wrecked, 100 + SETTINGS.debounce_ms, _as_it_is)
+        assert [each.version for each in commands if isinstance(each, Publish)] == [4]
 
 
 def test_a_leader_asks_its_grouper_again_and_publishes_only_what_is_spread_better() -> None:
