@@ -1,16 +1,18 @@
 """A group of standalone processors in virtual time: production's runner and ZooKeeper code over a virtual ZooKeeper.
 
-Every processor has a clock of its own, which runs too fast or too slow. Between any two of its calls others act; calls
-fail, some of them though they were carried out; watches fire late and out of order, and readings are of several
-moments. Containers hang before they are at work; processors pause, in the middle of what they do too, are cut off, crash at any call,
-come back under their id while their session lives on, leave. Brokers refuse whose session is over. Somebody asks for tasks to be placed and processors to be
-restarted, and overwrites and deletes nodes by hand.
+Every processor has clocks of its own, which run too fast or too slow. Between any two of its calls others act; calls
+fail, some of them though they were carried out; watches fire late and out of order, followers are behind, and readings are of several
+moments. Containers hang, fail and end late; processors pause, in the middle of what they do too, are cut off, crash at any call,
+come back under their id while their session lives on, leave. Sessions are renewed between two calls, and ZooKeeper loses its
+quorum. Brokers refuse whose session is over. Somebody asks for tasks to be placed and processors to be
+restarted, and overwrites and deletes nodes by hand. The job's input gets more partitions.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
-has few containers, each task in one of them, no processor ends by an error, a version for requests moves what they name and nothing else,
-none is made without a cause, and what `standalone_requests` judges of requests.
-At the end of a history, when nothing fails any more: each task has its owner, each request its end, no container
-hangs, and for 24 hours no version is made.
+has few containers, each task in one of them, no processor ends by an error or gives up without a reason, work has stopped
+before its session is over, who has left is shut out before a version is agreed on, a version for requests moves what they name and nothing else,
+none is made without a cause or by what wasn't so while its leader read, and what `standalone_requests` judges of requests.
+At the end of a history, when nothing fails any more: the group is at work, each task has its owner and each input its task, each request its end, no container
+hangs, and for 24 hours no version is made and nobody looks without a pause.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
 no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
