@@ -174,7 +174,7 @@ def step(
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms if asked_ms is None else asked_ms)
-    if state.sequence is None or _is_silent(state, now_ms):
+    if state.sequence is None or now_ms >= silent_from(state):
         state, ended = without_work(state, now_ms)
         if group is not None and state.sequence is None and not state.work.running:
             return state, (*ended, Register())
@@ -191,7 +191,7 @@ def step(
     if late is not None and now_ms >= late.since_ms + state.settings.start_ms:
         why = f"container {late.container} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
         return state, (GiveUp(why),)
-    state = _with_samza(state, group, now_ms)
+    state = _with_samza(replace(state, running=group.running.get(state.sequence)), group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
     said = (state.running or Running(0))._replace(trouble=state.said)
     state, told = _reporting(state, said) if state.running or state.said else (state, ())
@@ -219,10 +219,6 @@ def wake_ms(state: ProcessorState) -> int | None:
 def silent_from(state: ProcessorState) -> int:
     """When it begins to stop its work, unless ZooKeeper answers what is asked for later than `heard_ms`."""
     return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
-
-
-def _is_silent(state: ProcessorState, now_ms: int) -> bool:
-    return now_ms >= silent_from(state)
 
 
 def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tuple[StopWork, ...]]:
@@ -326,7 +322,8 @@ def _as_leader(
             plan_ms = max(plan_ms, state.samza_left_ms + state.settings.session_ms)
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
-    if state.plan_ms is None and state.round is None and not _is_for(group):
+    is_usable = group.version >= state.joined and _is_for(group)
+    if state.plan_ms is None and state.round is None and not is_usable:
         state = _anew(state, now_ms)
     asked = requests.commands_for(group, is_settled=state.plan_ms is None)
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
@@ -339,7 +336,7 @@ def _as_leader(
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
     is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
-    is_same = group.members == state.served and _is_for(group) and is_held
+    is_same = group.members == state.served and is_usable and is_held
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:
@@ -381,18 +378,17 @@ def _planned(
 def _with_round(
     state: ProcessorState, group: GroupView, now_ms: int
 ) -> tuple[ProcessorState, tuple[Command, ...]]:
-    own, barrier = state.round, group.barrier
+    own = state.round
     if own is None:
         return state, ()
-    is_seen = own.version == group.version and barrier is not None
-    if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
+    barrier = group.barrier if own.version == group.version else None
+    if barrier is not None and barrier.state is BarrierState.NEW:
         if _is_complete(state.served, group, barrier.participants):
             return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
         if now_ms < own.ends_ms:
             return state, ()
-        ended: tuple[Command, ...] = (EndBarrier(own.version, BarrierState.TIMED_OUT),)
-        return _anew(state, now_ms), ended
-    if is_seen and barrier is not None and barrier.state is BarrierState.DONE:
+        return _anew(state, now_ms), (EndBarrier(own.version, BarrierState.TIMED_OUT),)
+    if barrier is not None and barrier.state is BarrierState.DONE:
         return replace(state, round=None), ()
     if group.version > own.version or now_ms >= own.ends_ms:
         return _anew(state, now_ms), ()
@@ -432,9 +428,9 @@ def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
 
 
 def _is_for(group: GroupView) -> bool:
-    """The newest version was made for these members: with a container for each, be it without a task."""
-    ids = {member.processor_id for member in group.members}
-    return group.model is not None and group.model.containers.keys() == ids
+    """The newest version has a barrier, and was made for these members: with a container for each, be it without a task."""
+    ids, model = {member.processor_id for member in group.members}, group.model
+    return model is not None and group.barrier is not None and model.containers.keys() == ids
 
 
 def _anew(state: ProcessorState, now_ms: int) -> ProcessorState:

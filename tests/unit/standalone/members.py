@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     Expect,
     ProcessorState,
@@ -65,6 +65,11 @@ def group(
     barrier = Barrier(state, frozenset(joined.split())) if version else None
     made = model(**tasks) if version else None
     return GroupView(members, version, version, 0, version, made, barrier)
+
+
+def said(state: ProcessorState, group: GroupView) -> GroupView:
+    """The group with what that processor has reported last."""
+    return replace(group, running={state.sequence or "": state.running or Running(0)})
 
 
 def planned(group: GroupView, staying: Set[str] = frozenset()) -> JobModel:

@@ -14,6 +14,7 @@ from members import (
     expect,
     group,
     planned,
+    said,
     start,
     stop,
     stopped,
@@ -136,6 +137,7 @@ def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -
     agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
     state, (reported,) = step(state, agreed, 4_108, planned)
     assert reported == ReportRunning(Running(2, silent_ms=7))
+    agreed = said(state, agreed)
     assert step(state, agreed, 4_109, planned)[1] == ()
     state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 4_110, planned)
     assert reported == ReportRunning(Running(3, silent_ms=0))
@@ -155,7 +157,16 @@ def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_contain
     assert step(state, told, 104, planned)[1] == (), "none has checked in"
     state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
     assert reported == ReportRunning(Running(1, restart="u", silent_ms=4))
-    assert step(state, told, 105, planned)[1] == ()
+    assert step(state, said(state, told), 105, planned)[1] == ()
+
+
+def test_what_a_processor_has_reported_it_reports_again_when_somebody_has_overwritten_it() -> None:
+    """By its own node: else it would seem never to have come to work, and requests would wait for that for ever."""
+    seen = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    work = replace(runs(container("b", "b")), silent_ms=0)
+    state = at(B, joined=1, running=Running(1, silent_ms=0), work=work)
+    assert step(state, said(state, seen), 101, planned)[1] == ()
+    assert step(state, seen, 101, planned)[1] == (ReportRunning(Running(1, silent_ms=0)),)
 
 
 def test_who_has_a_container_that_does_not_check_in_in_time_gives_up() -> None:
