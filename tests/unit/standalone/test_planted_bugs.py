@@ -27,10 +27,10 @@ _EXPECTED = "served=group.members, round=published"
 BUGS = {
     "a barrier ends before all have come": ("places.keys() <= joined", "True"),
     "work goes on while its processor joins": (
-        "    if state.work.gives_up(given):",
+        "    if work.gives_up(given):",
         "    if False:",
     ),
-    "nobody stops without ZooKeeper": ("return now_ms >= silent_from(state)", "return False"),
+    "nobody stops without ZooKeeper": (" or now_ms >= silent_from(state)", ""),
     "work stops when the session is over": ("- state.settings.stop_ms", ""),
     "work starts before all have agreed": (
         "elif barrier.state is BarrierState.DONE:",
@@ -61,7 +61,7 @@ BUGS = {
         "for each in self.wanted for name, task in each.tasks.items()",
     ),
     "a task that a version adds starts before all have agreed": (
-        "awaited=_ids(new),",
+        "awaited=ids_of(new),",
         "awaited=frozenset(),",
     ),
     "a task starts anew before its container has ended": (
