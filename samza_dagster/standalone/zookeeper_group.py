@@ -16,11 +16,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_guard import Create, Delete, GuardedSession, SetData
-from samza_dagster.metadata.zookeeper_store import (
-    ZooKeeperMetadataStore,
-    node_name,
-    segments_of,
-)
+from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name, segments_of
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout, requests
@@ -289,7 +285,7 @@ class ZooKeeperGroup:
     def report(self, command: ReportRunning, sequence: str) -> None:
         """Writes what the processor runs into an ephemeral node, which goes with its own."""
         path = f"{self._paths.running}/{sequence}"
-        data = layout.running_data(command.running)
+        data = layout.document_data(command.running._asdict())
         with reached(f"report what the processor {sequence} runs"):
             try:
                 self._own.set(path, data)

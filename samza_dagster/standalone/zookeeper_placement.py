@@ -104,10 +104,12 @@ class GroupPlacement:
         """Writes what a leader makes of a request."""
         match command:
             case SetPin():
-                data = None if command.pin is None else layout.pin_data(command.pin)
+                data = None if command.pin is None else layout.document_data(command.pin._asdict())
                 self._set(f"{self._paths.pins}/{node_name(command.task)}", data)
             case SetRestart():
-                data = None if command.uuid is None else layout.restart_data(command.uuid)
+                data = (
+                    None if command.uuid is None else layout.document_data({"uuid": command.uuid})
+                )
                 self._set(f"{self._paths.restarts}/{node_name(command.processor_id)}", data)
             case Respond():
                 self._messages.write_response(command.response)

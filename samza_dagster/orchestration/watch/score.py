@@ -18,9 +18,9 @@ from samza_dagster.orchestration.show.pictures import WIDTH, box, clock, in_word
 from samza_dagster.orchestration.show.pictures import text as text_at
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cases import NOTHING
 from samza_dagster.orchestration.watch.outcomes import Resolution
 from samza_dagster.orchestration.watch.policy import FailoverVerdict
+from samza_dagster.orchestration.watch.remedies import NOTHING
 from samza_dagster.orchestration.watch.reported import (
     DECIDED,
     DONE_AT,

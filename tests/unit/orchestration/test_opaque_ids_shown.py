@@ -52,10 +52,11 @@ from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitS
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.reconcile.run import in_turn
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.cases import FAIL_OVER, RESTART, cases
+from samza_dagster.orchestration.watch.cases import cases
 from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.memory import SILENT, Suspect
 from samza_dagster.orchestration.watch.observation import observation_of
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER, RESTART
 from samza_dagster.orchestration.watch.settings import LagObjective
 from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
 
@@ -253,7 +254,7 @@ def test_what_fell_silent_is_failed_over_if_it_is_an_active_and_else_restarted()
             case.processor: (case.action, case.group, case.uuid)
             for case in cases(
                 *("demo/1", suspects, {}),
-                ours=True,
+                remedies=seen.remedies,
                 group_of=seen.group_of,
                 observation=observation,
             )

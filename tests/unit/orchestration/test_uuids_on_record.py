@@ -25,6 +25,7 @@ from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.watch.cases import Case, cases, reported_as
 from samza_dagster.orchestration.watch.memory import FLAPPING, HOST_SICK, SILENT, Suspect
 from samza_dagster.orchestration.watch.observation import observation_of
+from samza_dagster.orchestration.watch.remedies import remedies
 from tests.rig.bounce_world import BounceWorld
 from tests.unit.orchestration.test_bounce_loop import Book, plan_of, run
 from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
@@ -123,11 +124,11 @@ def test_a_bounce_finds_what_it_has_asked_for() -> None:
     assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}
 
 
-def failover(kind: str, of: str, *, ours: bool = True, ack: str = "") -> Case:
+def failover(kind: str, of: str, *, under: str = "samza_dagster", ack: str = "") -> Case:
     """What `auto_failover` makes of a suspect whose trouble was reported as over at 7 ms."""
     suspect = Suspect(kind, of, ((of, "e1"),), since_ms=1, confirmed=True, after_ms=7)
     group_of, acks = observation_of(job()).group_of, {of: ack}
-    return cases("demo/1", {of: suspect}, acks, ours=ours, group_of=group_of)[0]
+    return cases("demo/1", {of: suspect}, acks, remedies=remedies(under), group_of=group_of)[0]
 
 
 def test_auto_failover_finds_what_it_has_asked_for_and_told() -> None:
@@ -135,7 +136,7 @@ def test_auto_failover_finds_what_it_has_asked_for_and_told() -> None:
     assert {
         "a silent active": failover(SILENT, "0").uuid,
         "acknowledged": failover(SILENT, "0", ack="2026-11-26").uuid,
-        "under Samza's AM": failover(SILENT, "0", ours=False).uuid,
+        "under Samza's AM": failover(SILENT, "0", under="samza").uuid,
         "a silent standby": failover(SILENT, "0-0").uuid,
         "on a sick host": failover(HOST_SICK, "1").uuid,
         "only told": reported_as(failover(FLAPPING, "1"), "advise"),

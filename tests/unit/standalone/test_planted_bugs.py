@@ -56,13 +56,10 @@ BUGS: dict[str, tuple[str, ...]] = {
     ),
     "a barrier ends before all have come": ("places.keys() <= joined", "True"),
     "work goes on while its processor joins": (
-        "    if state.work.gives_up(given):",
+        "    if work.gives_up(given):",
         "    if False:",
     ),
-    "nobody stops without ZooKeeper": (
-        "sequence is None or now_ms >= silent_from(state):",
-        "sequence is None:",
-    ),
+    "nobody stops without ZooKeeper": (" or now_ms >= silent_from(state)", ""),
     "work stops when the session is over": ("- state.settings.stop_ms", ""),
     "work starts before all have agreed": (
         "elif barrier.state is BarrierState.DONE:",
@@ -92,7 +89,7 @@ BUGS: dict[str, tuple[str, ...]] = {
         "for each in self.wanted for name, task in each.tasks.items()",
     ),
     "a task that a version adds starts before all have agreed": (
-        "awaited=_ids(new),",
+        "awaited=ids_of(new),",
         "awaited=frozenset(),",
     ),
     "a task starts anew before its container has ended": (
