@@ -22,7 +22,7 @@ from samza_dagster.lag import (
     replica_readiness,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.lag_topic import publish
+from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Lags
@@ -162,11 +162,13 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
         looks.append(client.lag())
         newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
         # One that is too old is said, and nobody goes by it.
-        assert publish(job.connection, published_of(looks, newest_ms - 60_001)) == 2
+        of = job.name, "1"
+        old = {of: published_of(looks, newest_ms - 60_001)}
+        assert publish_fleet(job.connection, old) == {}
         assert limits(client, looks[-1]) == {0}
         (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
         assert told.endswith("it isn't used")
-    assert publish(job.connection, published_of(looks, newest_ms)) == 2
+    assert publish_fleet(job.connection, {of: published_of(looks, newest_ms)}) == {}
     with job.client() as client:
         applies = client.readiness(looks[-1]).apply_per_s("0-0")
         assert applies > 0

@@ -208,6 +208,20 @@ def test_a_retry_that_dagster_made_keeps_the_budget_of_the_dead_run(
     assert world.order() == ["0-0", "1-0", "1", "0-0", "0"]
 
 
+def test_who_is_another_process_when_a_bounce_is_gone_on_with_is_verified_again_once(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """The run after that one goes by the process that was seen back last."""
+    world.ends = {"1-0": [NOT_STARTED, NOT_STARTED]}
+    runs = [bounce(instance)]
+    world.started_ms["0-0"].append(world.now_ms)
+    for _ in range(2):
+        runs.append(bounce(instance, dg.ReexecutionOptions.from_failure(runs[-1].run_id, instance)))
+    verified = ["0-0 was back, and now" in log_of(instance, run) for run in runs]
+    assert verified == [False, True, False]
+    assert world.order() == ["0-0", "1-0", "1-0", "1-0", "0", "1"]
+
+
 def test_a_bounce_that_was_stopped_is_not_gone_on_with_by_dagster_itself(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:

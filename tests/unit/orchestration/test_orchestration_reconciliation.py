@@ -116,6 +116,23 @@ def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, WantedPlacem
     assert reconcile(then, wanted).units == ()
 
 
+@given(jobs(), st.lists(st.integers(0, 1), min_size=len(HOSTS), max_size=len(HOSTS)))
+def test_no_host_is_sent_more_than_it_has_room_for(
+    given_job: tuple[JobView, WantedPlacement], rooms: list[int]
+) -> None:
+    """Whoever leaves a host makes room there for the next; who has room nowhere is told."""
+    view, wanted = given_job
+    room = dict(zip(HOSTS, rooms, strict=True))
+    hosts = {h: HostView(h, "alive", free_memory_mb=300 * n + 299) for h, n in room.items()}
+    for unit in reconcile(replace(view, hosts=hosts), replace(wanted, pins={})).units:
+        (step, known) = unit.steps[0], view.processors[unit.steps[0].processor]
+        if step.kind is not Kind.START_STANDBY:
+            room[str(known.host)] += 1
+        if step.kind is not Kind.STOP_STANDBY:
+            room[step.destination] -= 1
+        assert min(room.values()) >= 0
+
+
 def test_what_a_failed_run_left_over_is_removed_and_others_extras_are_not() -> None:
     """Who spun up 1-1 wanted it."""
     view = job({**AS_IT_SHOULD, "0-1": "h2", "1-1": "h3"}, ("0-1", "1-1"))

@@ -18,9 +18,11 @@ from samza_dagster.orchestration.plans.conditions import (
     Wait,
     Watched,
     described,
+    lags_by_processor,
     look,
     met,
 )
+from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 
 pytestmark = pytest.mark.unit
@@ -73,6 +75,19 @@ def test_looks_kept_as_two_times_say_what_all_samples_say(
     assert seen is not None
     assert seen.steady_ms("0-1") == held_ms
     assert (met(WAIT, seen, ["0-1"]) is not None) is ((held_ms or 0) >= 30_000)
+
+
+@given(st.lists(st.none() | st.integers(0, 200), min_size=1, max_size=4))
+def test_a_standby_is_warm_when_each_of_its_stores_is(lags: list[int | None]) -> None:
+    """For whoever waits and for a drain: one store of which nothing is known may be all that is missing."""
+    stores = [
+        ReplicaLag("0-1", "t", TaskMode.STANDBY, f"s{n}", "log", 0, "h", 9, 0, lag, 10)
+        for n, lag in enumerate(lags)
+    ]
+    wait, is_warm = replace(WAIT, steady_s=0), all(lag is not None and lag <= 100 for lag in lags)
+    seen = look(wait, None, Reported.by(stores), 10)
+    assert (met(wait, seen, ["0-1"]) is not None) is is_warm
+    assert KnownLags(lags_by_processor(stores), 100).is_warm("0-1") is is_warm
 
 
 def test_one_of_several_is_enough() -> None:
