@@ -19,7 +19,6 @@ from samza_dagster.orchestration.moves.acting import (
     stop,
     verify_placement,
 )
-from samza_dagster.orchestration.moves.cancel_waiting import cancel_waiting_graph
 from samza_dagster.orchestration.moves.planning import (
     PLAN,
     plan_fail_over,
@@ -106,13 +105,11 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     move_via_new_standby_graph,
     drain_host_graph,
     reconcile_graph,
-    cancel_waiting_graph,
 )
 BY_OWN_REQUEST = frozenset({"fail_over", "spin_up_standby", "move_via_new_standby"})
 """What a standalone group has no request for."""
 BY_WHOLE_PROCESSOR = frozenset({"restart_container", "rolling_bounce"})
 """What restarts a standalone group's processors, with all their tasks."""
-WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
@@ -122,11 +119,6 @@ def placement_jobs(job: str) -> list[dg.JobDefinition]:
         rolling_bounce_job(job),
         control_bounce_job(job),
     ]
-
-
-def waiting_jobs(job: str) -> list[dg.JobDefinition]:
-    """Those of them whose runs may wait for long: sensor `continuations` continues them."""
-    return [_to_job(graph, job) for graph in GRAPHS if graph.name in WAITING]
 
 
 def steered_jobs(job: str) -> list[dg.JobDefinition]:

@@ -171,7 +171,7 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         world.client(),
         "drain_host",
-        UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
+        UnitLimits(60, 60, 0, CatchUp(100, 0, 60)),
         control=cast(
             "RunControl",
             SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),

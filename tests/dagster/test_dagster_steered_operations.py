@@ -8,11 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 from drains import on
-from placement_runs import placement_job
+from placement_runs import placement_job, tags
 from test_dagster_drains_beside import other
-from waiting_runs import tags
 
-from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.jobs import steered_jobs
@@ -234,19 +233,3 @@ def test_the_host_that_was_chosen_in_the_launchpad_goes_along_with_who_resumes(
     (asked,) = ticked.run_requests or []
     assert (asked.job_name, asked.tags[PARTITION]) == (DRAIN, "host-2")
     assert asked.run_config["ops"]["plan_drain_host"]["config"]["requested_by"] == "lee"
-
-
-def test_without_a_run_s_id_a_bounce_is_meant_and_one_that_waits_is_not_resumed(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """The wait goes on by itself; job cancel_waiting gives it up."""
-    world.lag_now["1-1"] = [50_000]
-    first = placement_job(DRAIN, wait_in_run_s=0).execute_in_process(
-        run_config={"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0}}}},
-        instance=instance,
-    )
-    assert tags(instance, first.run_id)[control.BOUNCE] == "waiting"
-    with pytest.raises(Refused, match="cancel_waiting"):
-        control.steer(instance, RESUME, first.run_id)
-    with pytest.raises(InvalidInput, match="none is paused"):
-        control.steer(instance, RESUME)

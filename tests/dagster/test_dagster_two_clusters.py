@@ -18,7 +18,6 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import failover_tick
@@ -50,7 +49,7 @@ def placed(cluster: str, prefix: str) -> dg.Definitions:
             bootstrap_servers=cluster,
             app_name="orders",
             prefix=prefix,
-            policies=PlacementPolicies(wait_in_run_s=0, verify_timeout_s=1),
+            policies=PlacementPolicies(verify_timeout_s=1),
             bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
         )
     )
@@ -155,41 +154,6 @@ def test_bounces_of_two_clusters_may_go_on_side_by_side(
     run = instance.get_run_by_id(east)
     assert run is not None
     alone.check_alone(instance, run)
-
-
-@pytest.mark.longdagster
-def test_a_run_that_waits_is_continued_on_its_own_cluster(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """East's sensor passes west's wait over, also when it has come true."""
-    west = WORLDS["west:9092"]
-    west.lag_now = {"0-1": [90_000]}
-    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
-    first = both.get_job(f"west_{VIA}").execute_in_process(
-        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
-    )
-    west.lag_now = {"0-1": [7]}
-    WORLDS["east:9092"].lag_now = {"0-1": [7]}
-    assert "no run waits" in str(tick(instance, both, "east_continuations").skip_message)
-    (asked,) = tick(instance, both, "west_continuations").run_requests
-    assert (asked.job_name, asked.tags[ROOT]) == (f"west_{VIA}", first.run_id)
-
-
-@pytest.mark.longdagster
-def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """Which would remove a standby of that name on its own cluster otherwise."""
-    WORLDS["west:9092"].lag_now = {"0-1": [90_000]}
-    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
-    both.get_job(f"west_{VIA}").execute_in_process(
-        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
-    )
-    for prefix, done in (("east", False), ("west", True)):
-        result = both.get_job(f"{prefix}_cancel_waiting").execute_in_process(
-            instance=instance, raise_on_error=False
-        )
-        assert result.success is done
 
 
 @pytest.mark.longdagster

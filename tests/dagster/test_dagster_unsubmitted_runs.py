@@ -11,8 +11,7 @@ import time
 import bounce_runs
 import dagster as dg
 import pytest
-from placement_runs import placement_job
-from waiting_runs import VIA, launch, requested, tags, tick
+from placement_runs import tags
 
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
@@ -20,11 +19,8 @@ from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.jobs import steered_jobs
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.control import BounceAction
-from samza_dagster.orchestration.reconcile.run import left_over
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
 from tests.rig.bounce_world import BounceWorld
-from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 CREATED = dg.DagsterRunStatus.NOT_STARTED
@@ -77,63 +73,6 @@ def a_paused_bounce(instance: dg.DagsterInstance) -> dg.DagsterRun:
     noted = {control.ROOT: made.run_id, control.BOUNCE: control.PAUSED}
     instance.add_run_tags(made.run_id, noted)
     return made
-
-
-def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """By the same run key, so there is one run of it; the chain was lost without a word."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    ticked = tick(instance)
-    (request,) = requested(ticked)
-    created = asked_for(instance, request, placement_job(VIA))
-    for cursor in (ticked.cursor, None):
-        (again,) = requested(tick(instance, cursor))
-        assert again.run_key == request.run_key
-        assert tags(instance, first.run_id)[WAITING] == YES
-    submitted(instance, created)
-    assert requested(tick(instance, ticked.cursor)) == []
-    assert tags(instance, first.run_id)[WAITING] == CONTINUED
-
-
-def test_a_re_execution_that_was_never_submitted_keeps_no_wait_from_being_continued(
-    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For a moment it may still be: until then nothing goes on beside it."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    instance.create_run_for_job(
-        placement_job(VIA),
-        status=CREATED,
-        parent_run_id=first.run_id,
-        root_run_id=first.run_id,
-        tags={**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id},
-    )
-    ticked = tick(instance)
-    assert requested(ticked) == []
-    assert "being re-executed" in str(ticked.skip_reason)
-    in_two_minutes(monkeypatch)
-    assert len(requested(tick(instance, ticked.cursor))) == 1
-
-
-def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
-    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The wait was given up; the newest run of the chain never began."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.extra = {"0-1"}
-    world.lag_now = {"0-1": [7]}
-    (request,) = requested(tick(instance))
-    asked_for(instance, request, placement_job(VIA))
-    instance.add_run_tags(first.run_id, {CANCELLED: "by hand"})
-    client = world.client()
-    assert left_over(instance, client, client.view(), "demo/1").standbys == frozenset()
-    in_two_minutes(monkeypatch)
-    assert left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
 
 
 def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(

@@ -31,7 +31,7 @@ def plan_drain_host(
     out=dg.Out(
         int,
         is_required=False,
-        description="Containers that left; nothing while the drain waits without a run.",
+        description="Containers that left; nothing while the drain is paused.",
     )
 )
 def drain(
@@ -47,8 +47,7 @@ def drain(
 def drain_host_graph() -> None:
     """Empties a host. Standbys are relocated; an active goes onto its warm standby's host.
 
-    An active without a warm standby elsewhere gets one for the move, waited for without
-    holding a run, and gone afterwards. All destinations are named before the first request,
+    An active without a warm standby elsewhere gets one for the move, which is gone afterwards. All destinations are named before the first request,
     none of them a host that another run of this job drains.
     """
     drain(getattr(plan_drain_host(), PLAN))

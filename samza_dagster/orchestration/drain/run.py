@@ -24,7 +24,7 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     units_plan_output,
 )
-from samza_dagster.orchestration.plans.conditions import Wait, changelogs_lost, lags_by_processor
+from samza_dagster.orchestration.plans.conditions import changelogs_lost, lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import UnitsPlan
@@ -34,13 +34,6 @@ from samza_dagster.orchestration.requests.heartbeat import wait_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
-from samza_dagster.orchestration.waits.waiting import (
-    CANCELLED,
-    WAITING,
-    WAITS_FOR,
-    YES,
-    refuse_given_up,
-)
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -68,7 +61,6 @@ def planned(
 
     with errors_as_failures(explain):
         tag_run(context)
-        refuse_given_up(context)
         host = chosen(context, config.host, "host")
         asked = {
             "host": host,
@@ -141,7 +133,7 @@ def drained(
 def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
     """Host → the run of the same Samza job that drains it; none of this chain.
 
-    One that is queued counts, too, one that waits without a run, and one that is paused.
+    One that is queued counts, too, and one that is paused.
     """
     job, instance = context.run.tags.get(JOB, ""), context.instance
     prefix, root = f"{job}/{ACTION}/", root_run_id(context)
@@ -159,8 +151,3 @@ def _others(instance: dg.DagsterInstance, job: str) -> Iterator[dg.DagsterRun]:
     created = dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.NOT_STARTED])
     yield from (run for run in instance.get_runs(created) if is_being_submitted(instance, run))
     yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(control.UNDER_WAY)))
-    ended = dg.RunsFilter(tags={**tags, WAITING: YES}, statuses=[dg.DagsterRunStatus.SUCCESS])
-    for run in instance.get_runs(ended):
-        wait = Wait.read(run.tags.get(WAITS_FOR))
-        if wait is not None and wait.run == run.run_id and CANCELLED not in run.tags:
-            yield run

@@ -15,7 +15,6 @@ from samza_dagster.orchestration.chain import ROOT as CHAIN
 from samza_dagster.orchestration.deploy.submission import SUBMITTED
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.waiting import CONTINUES
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.operations.steered import By
@@ -33,7 +32,7 @@ RETRY_NUMBER = "dagster/retry_number"
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
-SKIPPED, WAITING = "skipped", "waiting"
+SKIPPED = "skipped"
 HEARD = "heard"
 AT_WORK = (
     dg.DagsterRunStatus.STARTING,
@@ -176,8 +175,7 @@ def retried_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.
 
 def goes_on_with_another(run: dg.DagsterRun) -> bool:
     """Whether a person, or an order, has this run begin anew what an earlier one has left."""
-    resumes = RESUMES in run.tags and CONTINUES not in run.tags
-    return run.parent_run_id is not None or resumes
+    return run.parent_run_id is not None or RESUMES in run.tags
 
 
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
@@ -279,9 +277,8 @@ def steer(
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
     state, is_over = state_of(run), run.status in ENDED
-    waits = state == WAITING and run.status is dg.DagsterRunStatus.SUCCESS
     fits = (
-        is_over and state != DONE and not waits
+        is_over and state != DONE
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )
@@ -296,8 +293,7 @@ def steer(
         raise Refused(
             f"{action.value} {_name(run)}",
             seen=f"it is {run.status.value.lower()} ({state or 'no state'})",
-            fix="resume one that was paused, aborted or stopped; pause or abort one that runs;"
-            " job cancel_waiting gives up one that waits",
+            fix="resume one that was paused, aborted or stopped; pause or abort one that runs",
         )
     given_up = action is BounceAction.abort and is_over
     if not dry_run:

@@ -21,7 +21,6 @@ from samza_dagster.orchestration.operations.schedule import (
     UnitStatus,
     what_next,
 )
-from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.ticks import elapsed_ms
 
@@ -36,16 +35,14 @@ class RunEnd(StrEnum):
     PAUSED = "paused"
     ABORTED = "aborted"
     STOPPED = "stopped"
-    WAITING = "waiting"
 
 
 @dataclass(frozen=True)
 class OperationEnded:
-    """The end of a run's part; `wait` is what a sensor goes on with."""
+    """The end of a run's part, and why."""
 
     end: RunEnd
     because: str
-    wait: Wait | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class Work(Protocol):
         """Begins one of them."""
         ...
 
-    def decided(self, todo: Next, now_ms: int) -> Wait | None:
-        """What the loop is at; returns what is waited for where the run is to end meanwhile."""
+    def decided(self, todo: Next, now_ms: int) -> None:
+        """Takes note of what the loop is at."""
         ...
 
     def give_back(self) -> None:
@@ -158,9 +155,7 @@ class Loop:
             # Unreachable leaves it waiting, asked or not: the same id is asked again.
             work.begin(key, now)
         todo = replace(todo, ends_ms=self._ends_ms(todo, position, now))
-        wait = work.decided(todo, now)
-        if wait is not None:
-            return OperationEnded(RunEnd.WAITING, "it waits without a run", wait)
+        work.decided(todo, now)
         if todo.phase is OperationPhase.ENDED:
             return _ended(position, order, todo.because)
         if todo.ends_ms is None or now <= todo.ends_ms:

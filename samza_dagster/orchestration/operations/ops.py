@@ -44,7 +44,6 @@ from samza_dagster.orchestration.show.units import (
     steps_table,
 )
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.waits.continuation import suspend
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -135,9 +134,9 @@ def require_commits(
 def _carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
 ) -> list[Progress] | None:
-    """Carries the plan out; None when the run is to end and another one to go on with it.
+    """Carries the plan out; None when it was paused, and another run is to go on with it.
 
-    That one is launched by a sensor: when a wait has come true, or a pause is over. Raises `dg.Failure` with what failed and what is left.
+    Raises `dg.Failure` with what failed and what is left.
     """
     instance, run = context.instance, context.run
     root = root_run_id(context)
@@ -162,9 +161,6 @@ def _carry_out_units(
     has_failed = any(one.state is State.FAILED for one in runner.progress)
     end = RunEnd.STOPPED if ended.end is RunEnd.PAUSED and has_failed else ended.end
     instance.add_run_tags(run.run_id, {control.BOUNCE: end.value})
-    if ended.wait is not None:
-        suspend(context, ended.wait)
-        return None
     if end is RunEnd.PAUSED:
         context.log.warning(
             f"{plan.what} is paused: {failures_text(runner.progress)}. To go on:"
@@ -205,7 +201,7 @@ def carried_out(
     plan: UnitsPlan,
     then: Callable[["PlacementClient"], dict[str, Any]],
 ) -> Iterator[dg.Output[Any]]:
-    """The output of the op that carries the plan out; none while it waits, or is paused.
+    """The output of the op that carries the plan out; none while it is paused.
 
     `then` looks at what has come of it, and gives more metadata.
     """

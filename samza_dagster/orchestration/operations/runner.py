@@ -25,12 +25,11 @@ from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, Ope
 from samza_dagster.orchestration.operations.progress import (
     ChainRequests,
     Progress,
-    any_of,
     progress_text,
     subject,
 )
 from samza_dagster.orchestration.operations.schedule import NEVER, Next, Position, UnitStatus
-from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.asking import write
@@ -38,7 +37,6 @@ from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, 
 from samza_dagster.orchestration.requests.step_request import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.requests.verify import Expected, OwnCommits, Verification
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.continuation import seen_before
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -80,12 +78,10 @@ class Runner:
         self._apart = apart
         self._control = control
         self._now_ms = now_ms
-        self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
         self._beats = defaultdict[str, Heartbeat](lambda: Heartbeat(context.log.info, now_ms))
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
-        self._quiet_since_ms = now_ms()
         self._looks = 0
         self._waited_for: Progress | None = None
         self.goes_on = False
@@ -145,23 +141,14 @@ class Runner:
                 return
         one.state = State.RUNNING
 
-    def decided(self, todo: Next, now_ms: int) -> Wait | None:
-        """Where all that run only wait for a standby: lets go of them, or ends the run with that wait."""
+    def decided(self, todo: Next, now_ms: int) -> None:
+        """Lets go of those that run where nothing more begins and all of them only wait for a standby."""
         if self._control is not None:
             self._control.progress(progress_text(self.progress))
-        if self.goes_on:
-            self._quiet_since_ms = now_ms
-            return None
         running = self._running()
-        waits = [one.warm_up.rest for one in running if one.warm_up is not None]
-        if not waits or len(waits) < len(running):
-            return None
-        if todo.is_over:
+        only_wait = all(one.warm_up is not None for one in running)
+        if running and only_wait and todo.is_over and not self.goes_on:
             self._let_go(running, todo.because)
-            return None
-        if now_ms - self._quiet_since_ms < self._limits.in_run_s * 1000:
-            return None
-        return any_of(waits)
 
     def give_back(self) -> None:
         """Ends what was only asked or reserved, and tells the rest."""
@@ -302,7 +289,7 @@ class Runner:
         ):
             one.at, one.warm_up = one.at + 1, None
             return True
-        warm = one.warm_up or WarmUp.of(standby, limits, self._seen, is_new=step.processor == NEW)
+        warm = one.warm_up or WarmUp.of(standby, limits, is_new=step.processor == NEW)
         one.warm_up = warm
         if warm.look(self._look(now_ms), now_ms):
             one.end(step, now_ms, "warm", warm.line)

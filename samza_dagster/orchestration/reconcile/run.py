@@ -34,7 +34,6 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.show.units import MOST_OF_ONE
 from samza_dagster.orchestration.tags import JOB, job_tag
-from samza_dagster.orchestration.waits.waiting import CANCELLED
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -152,7 +151,7 @@ class LeftOver:
 def left_over(
     instance: dg.DagsterInstance, client: PlacementClient, view: JobView, job: str
 ) -> LeftOver:
-    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly, or was cancelled while it waited.
+    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly.
 
     A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
     was free again and that somebody else has started since.
@@ -219,4 +218,4 @@ def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
     newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
     if newest is None or newest.status is not dg.DagsterRunStatus.SUCCESS:
         return newest is not None and newest.status in _ENDED_BADLY
-    return CANCELLED in newest.tags or control.state_of(newest) == control.ABORTED
+    return control.state_of(newest) == control.ABORTED
