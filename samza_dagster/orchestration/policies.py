@@ -36,7 +36,7 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
     )
     sensor_interval_s: IntervalS = Field(
         default=5,
-        description="Between two ticks of what records outcomes and goes on with paused runs.",
+        description="Between two ticks of what records outcomes.",
     )
     sensor_running: bool = Field(
         default=True, description="Whether those sensors are on when they are first deployed."

@@ -52,10 +52,3 @@ def execute_job(name: str, **given: Any) -> dg.JobExecutionResult:
     """Runs one of them as `dg.execute_job` does: it may be a re-execution."""
     job = dg.build_reconstructable_job(__name__, "placement_job", (name,))
     return dg.execute_job(job, **given)
-
-
-def tags(instance: dg.DagsterInstance, run_id: str) -> dict[str, str]:
-    """The tags of a run now."""
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
-    return dict(run.tags)

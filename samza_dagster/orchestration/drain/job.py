@@ -27,13 +27,7 @@ def plan_drain_host(
     yield from run.planned(context, config, samza, samza_policies)
 
 
-@dg.op(
-    out=dg.Out(
-        int,
-        is_required=False,
-        description="Containers that left; nothing while the drain is paused.",
-    )
-)
+@dg.op(out=dg.Out(int, description="Containers that left."))
 def drain(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:

@@ -20,7 +20,6 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.operations import loop
-from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
 from samza_dagster.orchestration.operations.progress import (
     ChainRequests,
@@ -54,6 +53,8 @@ _STATUS_OF = {
 class Runner:
     """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
 
+    `tell` gets how far they are, at each look.
+
     A unit whose request fails has failed: a re-execution of the run asks anew, this run
     doesn't. After a failure nothing begins, and what is asked is followed to its end; where
     groups are `apart`, so it is for the group of what has failed.
@@ -67,16 +68,18 @@ class Runner:
         limits: UnitLimits,
         *,
         apart: bool = False,
-        control: RunControl | None = None,
+        tell: Callable[[str], None] = lambda _: None,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        self._chain = ChainRequests(client, self._root, prefix, goes_on_with_another(context.run))
+        self._chain = ChainRequests(
+            client, self._root, prefix, is_again=context.run.parent_run_id is not None
+        )
         self._limits = limits
         self._apart = apart
-        self._control = control
+        self._tell = tell
         self._now_ms = now_ms
         self._commits = OwnCommits.of_run(context)
         self._beats = defaultdict[str, Heartbeat](lambda: Heartbeat(context.log.info, now_ms))
@@ -90,7 +93,7 @@ class Runner:
     def run(self, units: Sequence[Unit], at_once: int) -> OperationEnded:
         """Does all of it, as far as it may; `progress` tells how each unit ended.
 
-        A cancelled or aborted run asks that what was only reserved is given back, and says
+        A run that is terminated asks that what was only reserved is given back, and says
         what goes on.
         """
         self.progress = [Progress(unit) for unit in units]
@@ -99,7 +102,6 @@ class Runner:
             self,
             [Batch(key, (key,)) for key in keys],
             Schedule(at_once=at_once, stop_after=NEVER if self._apart else 1),
-            control=self._control.order if self._control is not None else lambda: "",
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
             now_ms=self._now_ms,
@@ -143,8 +145,7 @@ class Runner:
 
     def decided(self, todo: Next, now_ms: int) -> None:
         """Lets go of those that run where nothing more begins and all of them only wait for a standby."""
-        if self._control is not None:
-            self._control.progress(progress_text(self.progress))
+        self._tell(progress_text(self.progress))
         running = self._running()
         only_wait = all(one.warm_up is not None for one in running)
         if running and only_wait and todo.is_over and not self.goes_on:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.chain import ROOT, chain_of
+from samza_dagster.orchestration.chain import chain_of
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
 from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.moves.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
-from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
@@ -180,7 +179,7 @@ def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[st
     found: set[str] = set()
     fates: dict[str, bool] = {}
     for run in runs:
-        root = run.tags.get(ROOT) or run.root_run_id or run.run_id
+        root = run.root_run_id or run.run_id
         if root not in fates:
             fates[root] = _ended_badly(instance, root)
         if fates[root]:
@@ -216,6 +215,4 @@ def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
     records = instance.get_run_records(dg.RunsFilter(run_ids=chain))
     runs = (record.dagster_run for record in records)
     newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
-    if newest is None or newest.status is not dg.DagsterRunStatus.SUCCESS:
-        return newest is not None and newest.status in _ENDED_BADLY
-    return control.state_of(newest) == control.ABORTED
+    return newest is not None and newest.status in _ENDED_BADLY
