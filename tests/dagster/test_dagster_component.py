@@ -259,7 +259,7 @@ def test_several_jobs_live_in_one_code_location() -> None:
     keys = {key.to_user_string() for key in jobs.asset_graph.get_all_asset_keys()}
     assert {"placement_history", "orders/placement_history", "billing/changelog_lag"} <= keys
     launched = {t.job_name for s in jobs.sensor_defs for t in s.targets}
-    assert {"rolling_bounce", "orders_rolling_bounce", "billing_drain_host"} <= launched
+    assert {"audit_failover", "orders_move_with_standby", "billing_audit_failover"} <= launched
     schedule = jobs.get_schedule_def("orders_bounce_nightly")
     assert schedule.job_name == "orders_rolling_bounce"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from placement_runs import placement_job
 from pydantic import BaseModel, ValidationError
 
 from samza_dagster import SamzaJobComponent, orchestration
@@ -63,16 +62,6 @@ def test_pins_are_processors_on_hosts() -> None:
     for refused in wrong:
         with pytest.raises(ValidationError, match="wanted"):
             ReconcileConfig(wanted=refused)
-
-
-def test_to_give_up_offers_no_time_that_it_doesn_t_heed() -> None:
-    """It reserves nothing and verifies nothing."""
-    (op,) = placement_job("cancel_waiting").nodes
-    fields = set(op.definition.config_schema.config_type.fields)
-    assert fields == {
-        *("reason", "ticket", "requested_by", "timeout_s", "dry_run"),
-        *("run", "remove_standby"),
-    }
 
 
 def models() -> list[type[BaseModel]]:

@@ -16,8 +16,6 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.orchestration.operations import loop, runner
-from samza_dagster.orchestration.operations.control import RunControl
-from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
@@ -156,12 +154,16 @@ def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_befo
 def test_a_look_takes_no_longer_at_many_requests_than_at_one(
     world: SteppedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
+    """Each was waited for: what had ended of sixty-four was seen after sixteen seconds."""
     waited: list[float] = []
 
     def silent(_: PlacementClient, uuid: str, *, timeout_s: float, **__: object) -> None:
         waited.append(timeout_s)
         raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
+
+    def end_once_waited(_: str) -> None:
+        if waited:
+            raise dg.DagsterExecutionInterruptedError
 
     monkeypatch.setattr(PlacementClient, "wait", silent)
     monkeypatch.setattr(PlacementClient, "response", lambda *_: None)
@@ -171,16 +173,14 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         world.client(),
         "drain_host",
-        UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
-        control=cast(
-            "RunControl",
-            SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),
-        ),
+        UnitLimits(60, 60, 0, CatchUp(100, 0, 60)),
+        tell=end_once_waited,
     )
     units = [
         Unit(p, "", "", (UnitStep("move", Kind.PLACE, p, "host-6"),), p) for p in ("0", "1", "2")
     ]
-    assert runner.run(units, at_once=3).end is RunEnd.ABORTED
+    with pytest.raises(dg.DagsterExecutionInterruptedError):
+        runner.run(units, at_once=3)
     assert len(world.asked) == 3
     assert sum(waited) <= loop.POLL_S
 

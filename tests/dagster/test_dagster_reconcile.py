@@ -1,4 +1,4 @@
-"""Jobs `reconcile` and `cancel_waiting`: what is left half done is put right or given up."""
+"""Job `reconcile`: what is left half done is put right."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import dagster as dg
 import pytest
 from placement_runs import execute_job, placement_job
 from run_results import output_metadata
-from test_dagster_reexecution import execute, from_failure
-from waiting_runs import launch, tick
+from test_dagster_reexecution import execute
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.plan import Plan
@@ -36,10 +35,15 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def reconcile(
     instance: dg.DagsterInstance, job: str = JOB, **config: Any
 ) -> dg.ExecuteInProcessResult:
-    op = "give_up" if job == "cancel_waiting" else f"plan_{job}"
     return placement_job(job).execute_in_process(
-        run_config={"ops": {op: {"config": config}}}, instance=instance, raise_on_error=False
+        run_config={"ops": {f"plan_{job}": {"config": config}}},
+        instance=instance,
+        raise_on_error=False,
     )
+
+
+def spin_up(instance: dg.DagsterInstance, **config: Any) -> dg.ExecuteInProcessResult:
+    return reconcile(instance, "spin_up_standby", **{**_ASK, **config})
 
 
 def kinds(world: SteppedJob) -> list[str]:
@@ -129,7 +133,7 @@ def test_a_standby_of_somebody_else_with_the_id_of_one_left_over_long_ago_stays(
     left_over_long_ago(world, instance)
     del world.at["0-1"]
     world.lag_now = {"0-1": [1]}
-    assert launch(instance, 120, job="spin_up_standby").success
+    assert spin_up(instance).success
     world.clean_up()
     assert reconcile(instance).success
     assert "0-1" in world.at
@@ -156,9 +160,8 @@ def test_a_standby_of_which_nobody_knows_who_asked_for_it_is_told(
 
 
 @pytest.mark.longdagster
-@pytest.mark.parametrize("anew", ["a run that waits", "spin_up_standby"])
 def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
-    world: SteppedJob, instance: dg.DagsterInstance, anew: str
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The failed run's `0-1` is gone; the id was free, and somebody else's standby has it."""
     world.lag_now = {"0-1": [1]}
@@ -166,11 +169,7 @@ def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
     assert not execute(instance, job="move_via_new_standby", config=VIA)[0]
     assert reconcile(instance).success
     assert "0-1" not in world.at
-    if anew == "spin_up_standby":
-        assert launch(instance, 120, job=anew).success
-    else:
-        world.lag_now = {"0-1": [90_000]}
-        assert launch(instance).success
+    assert spin_up(instance).success
     assert "0-1" in world.at
     assert reconcile(instance).success
     assert "0-1" in world.at
@@ -180,8 +179,8 @@ def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
 def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
     world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
-    """A move that was re-executed and kept its standby; one that waits."""
-    world.lag_now = {"0-1": [1], "0-2": [90_000]}
+    """A move that was re-executed and kept its standby; a standby that was spun up to stay."""
+    world.lag_now = {"0-1": [1], "1-1": [1]}
     config = {"ops": {"plan_move_via_new_standby": {"config": {**_ASK, "keep_standby": True}}}}
     world.breaks = {"lag": Killed()}
     done, first = execute(instance, job="move_via_new_standby", config=config)
@@ -195,7 +194,7 @@ def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
     ) as again:
         assert again.success
     assert "0-1" in world.at
-    assert launch(instance, processor="1", destination="host-1").success
+    assert spin_up(instance, processor="1", destination="host-1").success
     before = len(world.requests)
     assert reconcile(instance).success
     assert len(world.requests) == before
@@ -296,63 +295,3 @@ def test_only_the_groups_that_are_named_are_reconciled(
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
     assert reconcile(instance, **config).success
     assert [p for p, _ in world.asked] == ["1-0"]
-
-
-def test_a_waiting_run_is_given_up_and_its_standby_removed(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """No run has to be terminated: none is there."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    result = reconcile(instance, "cancel_waiting", requested_by="me")
-    assert result.output_for_node("give_up") == ["0-1"]
-    assert "0-1" not in world.at
-    assert "no run waits" in str(tick(instance).skip_reason)
-    run = instance.get_run_by_id(first.run_id)
-    assert run is not None
-    assert run.tags["samza/cancelled"] == result.run_id
-
-
-@pytest.mark.longdagster
-def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """Not with another one that waits by then."""
-    world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
-    launch(instance)
-    world.ends = [EXPIRED]
-    config = {"ops": {"give_up": {"config": {}}}}
-    done, first = execute(instance, job="cancel_waiting", config=config)
-    assert not done
-    assert "0-1" in world.at
-    launch(instance, processor="1", destination="host-1")
-    assert from_failure(instance, first, "cancel_waiting", config)
-    assert "0-1" not in world.at
-    assert "1-1" in world.at
-    assert "1-1 90,000" in str(tick(instance).skip_reason)
-
-
-@pytest.mark.longdagster
-def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """It is then one of those left over."""
-    world.lag_now = {"0-1": [90_000]}
-    launch(instance)
-    assert reconcile(instance, "cancel_waiting", remove_standby=False).success
-    assert "0-1" in world.at
-    assert reconcile(instance).success
-    assert "0-1" not in world.at
-
-
-def test_to_give_up_names_what_waits(world: SteppedJob, instance: dg.DagsterInstance) -> None:
-    """None, or several without saying which; a dry run changes nothing."""
-    assert "none waits" in failed_text(reconcile(instance, "cancel_waiting"), "give_up")
-    world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
-    one = launch(instance)
-    launch(instance, processor="1", destination="host-1")
-    several = failed_text(reconcile(instance, "cancel_waiting"), "give_up")
-    assert one.run_id in several
-    assert reconcile(instance, "cancel_waiting", run=one.run_id[:8], dry_run=True).success
-    assert "0-1" in world.at
-    assert "0-1 90,000" in str(tick(instance).skip_reason)

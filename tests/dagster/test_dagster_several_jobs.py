@@ -17,7 +17,7 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
+from samza_dagster.orchestration.operations.runs import BOUNCE, PROGRESS
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 from tests.rig.sensor_ticks import tick
 from tests.rig.stepped_job import SteppedJob
@@ -230,7 +230,7 @@ def test_the_overview_has_a_line_for_each_job(
             dg.DagsterRunStatus.STARTED,
             {BOUNCE: "running", PROGRESS: "3/7, about 2 min left"},
         ),
-        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "paused", PROGRESS: "1/4"}),
+        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "done", PROGRESS: "4/4"}),
     ):
         about = {JOB: name, ACTION: "rolling_bounce", **tags}
         instance.create_run_for_job(job, tags=about, status=status)
@@ -250,10 +250,7 @@ def test_the_overview_has_a_line_for_each_job(
     assert set(rows) == {"orders/1", "billing/2"}
     assert rows["orders/1"]["moves_7d"] == "1 / 0"
     assert rows["billing/2"]["moves_7d"] == "0 / 0"
-    assert rows["orders/1"]["now"] == "rolling_bounce is running: 3/7, about 2 min left"
+    assert rows["orders/1"]["now"] == "rolling_bounce runs: 3/7, about 2 min left"
     assert rows["orders/1"]["waits"] == "restart_container is queued in Dagster"
-    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == (
-        "-",
-        "rolling_bounce is paused: 1/4",
-    )
+    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == ("-", "-")
     assert "host-1" in str(rows["orders/1"]["hosts"])

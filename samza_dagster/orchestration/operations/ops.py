@@ -12,17 +12,17 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import read_back, root_run_id
+from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.moves.planning import (
     former_record,
     plan_output,
     require_commits_readable,
 )
-from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import OperationEnded, RunEnd
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.runs import ProgressTag
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.requests.follow import (
@@ -44,7 +44,6 @@ from samza_dagster.orchestration.show.units import (
     steps_table,
 )
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.waits.continuation import suspend
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -134,21 +133,18 @@ def require_commits(
 
 def _carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
-) -> list[Progress] | None:
-    """Carries the plan out; None when the run is to end and another one to go on with it.
+) -> list[Progress]:
+    """Carries the plan out.
 
-    That one is launched by a sensor: when a wait has come true, or a pause is over. Raises `dg.Failure` with what failed and what is left.
+    Raises `dg.Failure` with what failed and what is left.
     """
-    instance, run = context.instance, context.run
-    root = root_run_id(context)
-    control.begin(instance, run, control.RUNNING, root, over=[control.ABORTED])
     runner = Runner(
         context,
         client,
         plan.prefix,
         plan.limits,
         apart=plan.apart,
-        control=control.RunControl(context),
+        tell=ProgressTag(context),
     )
     away = ""
     try:
@@ -156,27 +152,13 @@ def _carry_out_units(
     except Unreachable as error:  # for longer than the loop waits
         ended, away = OperationEnded(RunEnd.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
-        instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
         raise
-    has_failed = any(one.state is State.FAILED for one in runner.progress)
-    end = RunEnd.STOPPED if ended.end is RunEnd.PAUSED and has_failed else ended.end
-    instance.add_run_tags(run.run_id, {control.BOUNCE: end.value})
-    if ended.wait is not None:
-        suspend(context, ended.wait)
-        return None
-    if end is RunEnd.PAUSED:
-        context.log.warning(
-            f"{plan.what} is paused: {failures_text(runner.progress)}. To go on:"
-            f" samza-dagster bounce resume {run.run_id[:8]}, or re-execute this run"
-        )
-        return None
-    if plan.refused or end is not RunEnd.DONE:
+    if plan.refused or ended.end is not RunEnd.DONE:
         left = _settle_standbys(context, client, plan, runner.progress)
         if plan.apart:
             note_failed_groups(context, plan, runner.progress)
-        why = ended.because if end is RunEnd.ABORTED else away
-        why_all = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
+        why_all = "; ".join(filter(None, (away, failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
             metadata={
@@ -205,15 +187,13 @@ def carried_out(
     plan: UnitsPlan,
     then: Callable[["PlacementClient"], dict[str, Any]],
 ) -> Iterator[dg.Output[Any]]:
-    """The output of the op that carries the plan out; none while it waits, or is paused.
+    """The output of the op that carries the plan out.
 
     `then` looks at what has come of it, and gives more metadata.
     """
     with errors_as_failures():
         client = samza.client
         progress = _carry_out_units(context, client, plan)
-        if progress is None:
-            return
         more = then(client)
         metadata = {**outcome_metadata(client, plan, progress), **more}
         after = host_map(client.view())

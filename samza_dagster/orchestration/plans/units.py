@@ -114,13 +114,12 @@ def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
 
 @dataclass(frozen=True)
 class UnitLimits:
-    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
+    """Bounds of the work, in seconds."""
 
     request_expiry_s: float
     timeout_s: float
     verify_timeout_s: float
     catch_up: CatchUp
-    in_run_s: float
 
 
 class SeveralConfig(CatchUpConfig, RunConfig):
@@ -138,7 +137,6 @@ class SeveralConfig(CatchUpConfig, RunConfig):
         return UnitLimits(
             **bounds(self, policies),
             catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
-            in_run_s=float(policies.wait_in_run_s),
         )
 
 

@@ -30,7 +30,7 @@ def plan_reconcile(
     yield from run.planned(context, config, samza, samza_policies)
 
 
-@dg.op(out=dg.Out(int, is_required=False, description="Steps that were needed."))
+@dg.op(out=dg.Out(int, description="Steps that were needed."))
 def carry_out_reconcile(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:

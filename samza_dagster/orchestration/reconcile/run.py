@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.chain import ROOT, chain_of
+from samza_dagster.orchestration.chain import chain_of
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
 from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.moves.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
-from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
@@ -34,7 +33,6 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.show.units import MOST_OF_ONE
 from samza_dagster.orchestration.tags import JOB, job_tag
-from samza_dagster.orchestration.waits.waiting import CANCELLED
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -152,7 +150,7 @@ class LeftOver:
 def left_over(
     instance: dg.DagsterInstance, client: PlacementClient, view: JobView, job: str
 ) -> LeftOver:
-    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly, or was cancelled while it waited.
+    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly.
 
     A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
     was free again and that somebody else has started since.
@@ -181,7 +179,7 @@ def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[st
     found: set[str] = set()
     fates: dict[str, bool] = {}
     for run in runs:
-        root = run.tags.get(ROOT) or run.root_run_id or run.run_id
+        root = run.root_run_id or run.run_id
         if root not in fates:
             fates[root] = _ended_badly(instance, root)
         if fates[root]:
@@ -217,6 +215,4 @@ def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
     records = instance.get_run_records(dg.RunsFilter(run_ids=chain))
     runs = (record.dagster_run for record in records)
     newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
-    if newest is None or newest.status is not dg.DagsterRunStatus.SUCCESS:
-        return newest is not None and newest.status in _ENDED_BADLY
-    return CANCELLED in newest.tags or control.state_of(newest) == control.ABORTED
+    return newest is not None and newest.status in _ENDED_BADLY

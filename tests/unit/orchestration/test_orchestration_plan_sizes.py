@@ -28,7 +28,7 @@ from samza_dagster.orchestration.show.units import (
 )
 
 pytestmark = pytest.mark.unit
-LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
+LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600))
 
 
 def without_standbys(actives: int) -> JobView:

@@ -14,7 +14,7 @@ import pytest
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
-from samza_dagster.orchestration.moves import cancel_waiting, extra_standby, phases
+from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations.progress import ChainRequests, Progress
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
@@ -46,7 +46,7 @@ def job() -> JobView:
 
 def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
-    given_up, cancels = f"{cancel_waiting.ACTION}/0-0", list[str]()
+    cancels = list[str]()
     client = SimpleNamespace(view=job, cancel=lambda _, uuid: cancels.append(uuid))
     asking.cancel(cast("Any", client), "root", "the request")
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
@@ -61,7 +61,6 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         "a standby is spun up": request_uuid("root", phases.SPIN_UP, 0),
         "it gives its place": request_uuid("root", extra_standby.GIVES_PLACE, 0),
         "it is removed": request_uuid("root", extra_standby.REMOVE_STANDBY, 0),
-        "it is removed, the wait for it given up": request_uuid("root", given_up, 0),
     } == {
         "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
         "move, second attempt": "ed141130-aaf5-5924-987f-058ce9da770c",
@@ -72,7 +71,6 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         "a standby is spun up": "1be7a046-01bd-5f25-a6e8-6501e2f938da",
         "it gives its place": "6d34401f-664a-5fa9-9b76-4828e5a40790",
         "it is removed": "5a73016d-904b-5678-b082-3853fe028bc8",
-        "it is removed, the wait for it given up": "0c7ff0b1-c778-5afb-9621-9faefdc1a4ce",
     }
 
 
