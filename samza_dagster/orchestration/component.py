@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -234,8 +235,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     @property
     def job(self) -> str:
-        """`<name>/<id>`; of several jobs `*`, which stands for each."""
-        return ALL if self.jobs else f"{self.app_name}/{self.app_id}"
+        """`<name>/<id>`; of several jobs `<digest>/*`, which stands for each.
+
+        The digest is of the brokers and the jobs that the YAML names: an instance knows partitions by name, and each
+        code location keeps its own.
+        """
+        if not self.jobs:
+            return f"{self.app_name}/{self.app_id}"
+        named = "\n".join([self.bootstrap_servers, *self.jobs])
+        return f"{sha256(named.encode()).hexdigest()[:8]}/{ALL}"
 
     @property
     def tag(self) -> str:
