@@ -45,13 +45,6 @@ def _are_names(names: list[str]) -> list[str]:
     return names
 
 
-def _are_pins(pins: dict[str, str]) -> dict[str, str]:
-    for processor, host in pins.items():
-        _check(processor, PROCESSOR_PATTERN, LONGEST_ID, "a processor id")
-        _check(host, _HOST_PATTERN, LONGEST_HOST, "a host name")
-    return pins
-
-
 def _check(text: str, pattern: str, longest: int, what: str) -> None:
     if len(text) > longest or re.fullmatch(pattern, text) is None:
         raise ValueError(f"{text[:longest]!r} is not {what} of at most {longest} characters")
@@ -62,8 +55,6 @@ Hosts = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_h
 """Host names."""
 Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
 """Processor ids or host names."""
-Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
-"""Processor id → host name."""
 Host = Annotated[str, Field(min_length=1, max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
 """A host name, or a word for one, as `ANY_HOST`."""
 HostOrEmpty = Annotated[str, Field(max_length=LONGEST_HOST, pattern=rf"^$|{_HOST_PATTERN}")]

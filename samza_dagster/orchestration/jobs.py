@@ -33,7 +33,6 @@ from samza_dagster.orchestration.moves.via_standby import (
     wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.reconcile.job import reconcile_graph
 from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 
@@ -102,7 +101,6 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     spin_up_standby_graph,
     move_via_new_standby_graph,
     drain_host_graph,
-    reconcile_graph,
 )
 BY_OWN_REQUEST = frozenset({"fail_over", "spin_up_standby", "move_via_new_standby"})
 """What a standalone group has no request for."""

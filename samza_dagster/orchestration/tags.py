@@ -31,8 +31,8 @@ EVENT = "samza/event"
 
 PARTITION = "dagster/partition"
 BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' processors
-ALONE = frozenset({"rolling_bounce", "reconcile"})
-"""One run of a Samza job at a time: each is about the whole job."""
+ALONE = frozenset({"rolling_bounce"})
+"""One run of a Samza job at a time: it is about the whole job."""
 ASK_NOTHING = frozenset(
     {
         *("acknowledge_failover", "audit_failover"),

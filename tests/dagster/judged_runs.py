@@ -128,18 +128,6 @@ SPIN_UP = JudgedRun(
     starts={"0-1": 1},
     at={**AS_BEFORE, "0-1": "host-4"},
 )
-RECONCILE = JudgedRun(
-    job="reconcile",
-    config={"wanted": {"0": "host-3", "1": "host-1"}, "at_once": 2},
-    world=_demo,
-    requests={
-        "reconcile//0-0/place_on_host-2": "place",
-        "reconcile//0/place_on_host-3": "place",
-        "reconcile//1/place_on_host-1": "place",
-    },
-    starts={"0-0": 1, "0": 1, "1": 1},
-    at={"0": "host-3", "0-0": "host-2", "1": "host-1", "1-0": "host-4"},
-)
 BOUNCE = JudgedRun(
     job="rolling_bounce",
     planned_by="plan_bounce",

@@ -10,7 +10,6 @@ from judged_runs import (
     DRAIN,
     FAIL_OVER,
     MOVE,
-    RECONCILE,
     RELOCATE,
     RESTART,
     SPIN_UP,
@@ -113,11 +112,6 @@ WORKER_ROWS = (
     _of_worker(DRAIN, "stop_standby 1-1", by_hand=True),
     _of_worker(DRAIN, "place 1"),
     _of_worker(DRAIN, "processing 1", by_hand=True),
-    *_boundaries(RECONCILE, "plan_reconcile"),
-    _of_worker(RECONCILE, "place 0-0", heard=True, by_hand=True),
-    _of_worker(RECONCILE, "place 0"),
-    _of_worker(RECONCILE, "place 1", heard=True),
-    _of_worker(RECONCILE, "processing 0", by_hand=True),
 )
 _ALL_DONE = (
     (MOVE, "verify_placement"),
@@ -129,7 +123,6 @@ _ALL_DONE = (
     (VIA, "standbys_after"),
     (BOUNCE, "summarize_bounce"),
     (DRAIN, "drain"),
-    (RECONCILE, "carry_out_reconcile"),
 )
 _HELD = (
     (MOVE, Point("after reserve")),
@@ -139,7 +132,6 @@ _HELD = (
     (VIA_WAITING, Point("after spin_up")),
     (BOUNCE, Point("reserve 0")),
     (DRAIN, Point("place 0")),
-    (RECONCILE, Point("place 0")),
 )
 ROWS = (
     *(Row(judged_run, who, point) for who in (DAEMON, CODE) for judged_run, point in _HELD),

@@ -126,7 +126,7 @@ def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> Non
         run_of("acknowledge_failover", processor="0", reason="looked at"),
         run_of("move_container", processor="0", destination="host-1", dry_run=True),
         run_of("rolling_bounce", dry_run=True),
-        run_of("reconcile", dry_run=True),
+        run_of("drain_host", host="host-1", dry_run=True),
     ):
         assert not full.is_blocked(free), free.job_name
     assert full.is_blocked(run_of("restart_container", processor="9"))

@@ -37,7 +37,7 @@ WEEK = timedelta(days=7)
 COLUMNS: Mapping[str, str] = {
     "job": "<job.name>/<job.id>",
     "state": "what somebody should look at, else: well",
-    "now": "actions under way, and bounces, drains and reconciliations with how far they are",
+    "now": "actions under way, and bounces and drains with how far they are",
     "waits": "actions that wait, and runs in Dagster's queue",
     "worst_lag": "records that its furthest standby is behind, of those of which it is known; empty: of none",
     "standby_debt": "standbys that are missing",

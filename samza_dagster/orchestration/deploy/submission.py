@@ -21,9 +21,3 @@ def is_being_submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool
     record = instance.get_run_record_by_id(run.run_id)
     created = record.create_timestamp.timestamp() if record is not None else 0.0
     return time.time() - created < SUBMITS_WITHIN_S
-
-
-def is_never_submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the run was created longer ago than that: it isn't under way, nor has it ended."""
-    is_created = run.status is dg.DagsterRunStatus.NOT_STARTED
-    return is_created and not is_being_submitted(instance, run)

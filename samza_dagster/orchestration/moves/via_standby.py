@@ -27,7 +27,7 @@ from samza_dagster.orchestration.moves.extra_standby import (
 )
 from samza_dagster.orchestration.moves.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.moves.planning import PLAN, plan_op
-from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_anew
+from samza_dagster.orchestration.moves.spun_up import started_anew
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, CatchUp, MovePlan, host_map
@@ -37,7 +37,7 @@ from samza_dagster.orchestration.requests.follow import (
     outcome_metadata,
 )
 from samza_dagster.orchestration.requests.heartbeat import Heartbeat
-from samza_dagster.orchestration.requests.step_request import Outcome, last_success, standing
+from samza_dagster.orchestration.requests.step_request import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import clock, lag_svg, picture
 from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
@@ -54,11 +54,6 @@ SAMPLE_S = 2.0
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
 def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
-    if plan.if_it_fails:
-        with errors_as_failures():
-            root = root_run_id(context)
-            asked = standing(samza.client, root, SPIN_UP, plan.processor, fits=plan.means)
-            note_spin_up(context, asked.uuid)
     return carry_out(context, samza, plan, MovePhases.spun_up)
 
 

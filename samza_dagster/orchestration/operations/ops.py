@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
@@ -43,14 +42,11 @@ from samza_dagster.orchestration.show.units import (
     standby_cost,
     steps_table,
 )
-from samza_dagster.orchestration.tags import ACTION, JOB, names_within
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
-FAILED_GROUPS = "samza/failed-groups"
 MOST_CHARACTERS = 5_000  # characters of a failure's description
-RUNS_LOOKED_AT = 20
 
 
 def units_plan_output(
@@ -143,7 +139,6 @@ def _carry_out_units(
         client,
         plan.prefix,
         plan.limits,
-        apart=plan.apart,
         tell=ProgressTag(context),
     )
     away = ""
@@ -154,11 +149,9 @@ def _carry_out_units(
     except dg.DagsterExecutionInterruptedError:
         _settle_standbys(context, client, plan, runner.progress)
         raise
-    if plan.refused or ended.end is not RunEnd.DONE:
+    if ended.end is not RunEnd.DONE:
         left = _settle_standbys(context, client, plan, runner.progress)
-        if plan.apart:
-            note_failed_groups(context, plan, runner.progress)
-        why_all = "; ".join(filter(None, (away, failures_text(runner.progress), *plan.refused)))
+        why_all = "; ".join(filter(None, (away, failures_text(runner.progress))))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
             metadata={
@@ -167,7 +160,7 @@ def _carry_out_units(
                 **pictures(runner.progress),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
-                " is asked anew; a new run makes a new plan, also of what was refused",
+                " is asked anew; a new run makes a new plan",
                 **map_after_failure(plan.before, client),
             },
             allow_retries=False,
@@ -199,27 +192,6 @@ def carried_out(
         after = host_map(client.view())
     yield dg.Output(len(progress), metadata=metadata)
     context.log.info(plain_maps(plan.before, after))
-
-
-def note_failed_groups(
-    context: dg.OpExecutionContext, plan: UnitsPlan, progress: Iterable[Progress]
-) -> None:
-    """Tags the run with the groups that it couldn't do, so that the next one does them last."""
-    failed = {one.unit.group_id for one in progress if one.state is State.FAILED}
-    failed |= set(plan.refused_groups)
-    if not plan.refused_groups:  # a plan of an earlier release says it by its lines alone
-        failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
-    named = names_within(sorted(failed))
-    context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
-
-
-def failed_before(context: dg.OpExecutionContext) -> frozenset[str]:
-    """The groups that the newest run of this job and action couldn't do, of those that left any."""
-    tags = {name: context.run.tags.get(name, "") for name in (JOB, ACTION)}
-    for run in context.instance.get_runs(dg.RunsFilter(tags=tags), limit=RUNS_LOOKED_AT):
-        if run.run_id != context.run.run_id and FAILED_GROUPS in run.tags:
-            return frozenset(run.tags[FAILED_GROUPS].split(","))
-    return frozenset()
 
 
 def outcome_metadata(
@@ -258,7 +230,8 @@ def _settle_standbys(
         if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
             continue
         if plan.if_it_fails != REMOVE:
-            outcomes.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
+            stop = f"samza-dagster control-standby stop {one.standby}"
+            outcomes.append(f"{one.standby} is kept: re-execute from failure, or {stop}")
             continue
         step = named(f"remove_standby/{one.standby}", one)
         try:

@@ -18,7 +18,7 @@ from samza_dagster.errors import (
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.moves.spun_up import started_standby
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
 from samza_dagster.orchestration.operations.progress import (
@@ -27,7 +27,7 @@ from samza_dagster.orchestration.operations.progress import (
     progress_text,
     subject,
 )
-from samza_dagster.orchestration.operations.schedule import NEVER, Next, Position, UnitStatus
+from samza_dagster.orchestration.operations.schedule import Next, Position, UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
@@ -56,8 +56,7 @@ class Runner:
     `tell` gets how far they are, at each look.
 
     A unit whose request fails has failed: a re-execution of the run asks anew, this run
-    doesn't. After a failure nothing begins, and what is asked is followed to its end; where
-    groups are `apart`, so it is for the group of what has failed.
+    doesn't. After a failure nothing begins, and what is asked is followed to its end.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class Runner:
         prefix: str,
         limits: UnitLimits,
         *,
-        apart: bool = False,
         tell: Callable[[str], None] = lambda _: None,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
@@ -78,7 +76,6 @@ class Runner:
             client, self._root, prefix, is_again=context.run.parent_run_id is not None
         )
         self._limits = limits
-        self._apart = apart
         self._tell = tell
         self._now_ms = now_ms
         self._commits = OwnCommits.of_run(context)
@@ -101,7 +98,7 @@ class Runner:
         return Loop(
             self,
             [Batch(key, (key,)) for key in keys],
-            Schedule(at_once=at_once, stop_after=NEVER if self._apart else 1),
+            Schedule(at_once=at_once, stop_after=1),
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
             now_ms=self._now_ms,
@@ -252,8 +249,6 @@ class Runner:
         self._beats[one.unit.processor].begin(step.name)
         one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
         one.stopped_at_ms = None
-        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
-            note_spin_up(self._context, asked.uuid)
         if asked.response is not None:
             return
         again = "" if asked.destination is None else " (it was asked before)"

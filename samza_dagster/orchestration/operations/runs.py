@@ -11,7 +11,7 @@ from samza_dagster.orchestration.chain import chain_of
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 NAME = "rolling_bounce"
-OPERATIONS = (NAME, "drain_host", "reconcile")
+OPERATIONS = (NAME, "drain_host")
 """The jobs whose one run acts on many containers."""
 BOUNCE = "samza/bounce"
 """Run tag: the state of a bounce."""

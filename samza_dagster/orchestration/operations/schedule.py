@@ -17,9 +17,6 @@ from samza_dagster.orchestration.show.pictures import clock
 if TYPE_CHECKING:
     from samza_dagster.client.stop_budget import StopBudget
 
-NEVER = 10**9
-"""As `stop_after`: a failure ends the work on its group alone."""
-
 
 class UnitStatus(StrEnum):
     """How far the work on one of them is."""

@@ -144,9 +144,8 @@ class SeveralConfig(CatchUpConfig, RunConfig):
 class UnitsPlan:
     """Units of work on a job, decided before anything is asked.
 
-    `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
-    failure ends the work on its group alone. `refused` says of what was left out of it, and why,
-    `refused_groups` of which groups that is; `notices` what is to be known before it.
+    `what` names the work; `subject` is the host that is drained. `notices` say
+    what is to be known before it.
     """
 
     what: str
@@ -158,10 +157,7 @@ class UnitsPlan:
     limits: UnitLimits
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
-    apart: bool = False
-    refused: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    refused_groups: tuple[str, ...] = ()
 
     @property
     def prefix(self) -> str:

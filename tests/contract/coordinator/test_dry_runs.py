@@ -33,7 +33,6 @@ ASKS: dict[str, dict[str, Any]] = {
     "spin_up_standby": ACTIVE,
     "move_via_new_standby": ACTIVE,
     "drain_host": {"cold": True},
-    "reconcile": {"standbys": 2},
     "rolling_bounce": {},
     "acknowledge_failover": {**ACTIVE, "reason": "looked at"},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.moves import extra_standby, phases, spun_up
+from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.requests import asking, verify
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
@@ -21,7 +21,6 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         "gives_place",
     )
     assert verify.SINCE == "samza/since"
-    assert (spun_up.SPINS_UP, spun_up.SPUN_UP) == ("samza/spins-up", "samza/spin-up-requests")
     assert (runs.BOUNCE, runs.PROGRESS) == ("samza/bounce", "samza/progress")
     assert (runs.PLANNED, runs.RUNNING, runs.SKIPPED) == ("planned", "running", "skipped")
 
@@ -34,7 +33,6 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         ("move_container", {"processor": "1-1"}, "demo/1/1"),
         ("drain_host", {"host": "host-1"}, "demo/1/drain_host/host-1"),
         ("rolling_bounce", {}, "demo/1/rolling_bounce"),
-        ("reconcile", {}, "demo/1/reconcile"),
     ],
 )
 def test_runs_of_one_group_are_tagged_as_before(

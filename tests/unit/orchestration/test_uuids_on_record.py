@@ -17,9 +17,7 @@ from samza_dagster.orchestration.drain.config import ACTION as DRAIN
 from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations.progress import ChainRequests, Progress
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
-from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
-from samza_dagster.orchestration.reconcile.config import ACTION as RECONCILE
 from samza_dagster.orchestration.requests import asking
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.watch.cases import Case, cases, reported_as
@@ -88,10 +86,9 @@ def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) ->
     }
 
 
-def test_a_drain_and_a_reconciliation_find_what_they_have_asked_for() -> None:
+def test_a_drain_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
     drained = drain_units(job(), "host-1", KnownLags({"0-0": 0, "1": 0}, 100), DrainRules())
-    wanted = WantedPlacement(standbys=1, pins={"2": "host-4"}, no_extra=True)
     assert units(DRAIN, "host-1", drained) == {
         "0: away": "37394c37-7418-5b29-a319-ddf305e8ca3e",
         "0: move": "09d16cb9-ed9e-5117-9a9b-134a2a640e15",
@@ -101,12 +98,6 @@ def test_a_drain_and_a_reconciliation_find_what_they_have_asked_for() -> None:
     }
     again = units(DRAIN, "host-1", drained, attempt=1)
     assert again["1: gives_place"] == "f84a9d9c-3fc6-5089-8694-95206a874b6d"
-    assert units(RECONCILE, "", reconcile(job(), wanted).units) == {
-        "0-1: remove": "d1b00aac-03ee-5143-94bc-1cbea1465109",
-        "1: spin_up_0": "d1d55b56-391a-5c6c-9fe5-e175132880f0",
-        "2: spin_up_0": "fdf66898-aca2-5285-a2de-b596013d5954",
-        "2: place_on_host-4": "6c0e253d-2a61-5480-9552-0b339476eb7e",
-    }
 
 
 def test_a_bounce_finds_what_it_has_asked_for() -> None:
