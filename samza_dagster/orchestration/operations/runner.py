@@ -278,6 +278,9 @@ class Runner:
     def _warm(self, one: Progress, step: UnitStep) -> bool:
         """Looks at the standby's lag; passed as well when what comes after it was asked before."""
         standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
+        # A restore may take hours: between two readings of lags there is nothing to be seen.
+        if one.warm_up is not None and now_ms - (one.warm_up.at_ms or 0) < LAG_EVERY_MS:
+            return False
         following = one.unit.steps[one.at + 1]
         later = self._chain.asked(one, following)
         if later.destination is not None or (

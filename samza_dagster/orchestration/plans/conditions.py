@@ -99,14 +99,14 @@ class WarmUp:
     """The wait for one standby. Times are in ms by the clock of the caller.
 
     `steady_s` is how long it has to be steady: a standby that isn't new has to be small once.
-    `line` tells of the last look.
+    `line` tells of the last look, which was at `at_ms`.
     """
 
     standby: str
     bounds: CatchUp
     steady_s: float
     line: str = ""
-    _at_ms: int | None = None
+    at_ms: int | None = None
     _waited_ms: int = 0
     _since_ms: int | None = None
     _report: Heard | None = None
@@ -121,9 +121,9 @@ class WarmUp:
 
         After a look that comes too late, or by a clock that went back, the steady time begins anew.
         """
-        standby, passed_ms = self.standby, 0 if self._at_ms is None else now_ms - self._at_ms
+        standby, passed_ms = self.standby, 0 if self.at_ms is None else now_ms - self.at_ms
         is_fresh = 0 <= passed_ms <= MOST_BETWEEN_LOOKS_MS
-        self._at_ms, self._waited_ms = now_ms, self._waited_ms + max(0, passed_ms)
+        self.at_ms, self._waited_ms = now_ms, self._waited_ms + max(0, passed_ms)
         before = {} if self._report is None else {standby: self._report}
         marks = {standby: reported.marks[standby]} if standby in reported.marks else {}
         self._report = heard(before, marks, now_ms).get(standby)
