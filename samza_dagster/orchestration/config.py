@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -14,7 +15,6 @@ from pydantic_core import PydanticUndefined
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import ANY_HOST
-from samza_dagster.orchestration.plans.move import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
@@ -242,6 +242,19 @@ class RelocateStandbyConfig(ToLegalHostConfig):
 
 class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place. The coordinator chooses the standby's next host."""
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """When a new standby counts as warm: its lag in records, for how long, by when in seconds.
+
+    `lag_limit_s`: or as many records as it applies in so many seconds, if that is more and known.
+    """
+
+    lag_limit: int
+    steady_s: float
+    timeout_s: float
+    lag_limit_s: float = 0.0
 
 
 class CatchUpConfig(OpConfig):

@@ -309,7 +309,9 @@ def test_definitions_load_in_no_more_than_dagsters_own_time_and_import_nothing_h
 
 def test_importing_the_package_imports_no_dagster() -> None:
     """The command line and the agent start without it, and a program of one's own with the client."""
-    code = "import samza_dagster, sys; samza_dagster.PlacementClient; print('dagster' in sys.modules)"
+    code = (
+        "import samza_dagster, sys; samza_dagster.PlacementClient; print('dagster' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

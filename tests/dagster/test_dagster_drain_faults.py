@@ -15,10 +15,10 @@ from test_dagster_reexecution import execute, from_failure
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations import loop, runner
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts

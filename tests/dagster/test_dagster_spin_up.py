@@ -9,9 +9,9 @@ from placement_runs import Run
 from run_results import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.moves.via_standby import look_until_warm
 from samza_dagster.orchestration.plans.conditions import WarmUp
-from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.stepped_job import EXPIRED, SteppedJob
 

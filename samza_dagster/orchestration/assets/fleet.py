@@ -19,10 +19,9 @@ from samza_dagster.orchestration.history.names import BOUNCES, GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import in_words
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
+from samza_dagster.orchestration.text import in_words, natural
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.check_tick import read_lags
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.shown import bounce_svg
 from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
-from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations

@@ -20,6 +20,7 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
+from samza_dagster.orchestration.bounce.shown import summary, summary_metadata
 from samza_dagster.orchestration.chain import former_plan
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves.planning import (
@@ -43,10 +44,9 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.bounce import summary, summary_metadata
-from samza_dagster.orchestration.show.map_picture import natural
 from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
+from samza_dagster.orchestration.text import natural
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

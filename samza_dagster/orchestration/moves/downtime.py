@@ -7,7 +7,7 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 STOPPING_ACTIVES = (

@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
+from samza_dagster.orchestration.config import CatchUp, MoveViaNewStandbyConfig
 from samza_dagster.orchestration.moves.acting import (
     carry_out,
     move,
@@ -30,7 +30,7 @@ from samza_dagster.orchestration.moves.planning import PLAN, plan_op
 from samza_dagster.orchestration.moves.spun_up import started_anew
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
-from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, CatchUp, MovePlan, host_map
+from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
@@ -39,9 +39,10 @@ from samza_dagster.orchestration.requests.follow import (
 from samza_dagster.orchestration.requests.heartbeat import Heartbeat
 from samza_dagster.orchestration.requests.step_request import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import clock, lag_svg, picture
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
 from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:

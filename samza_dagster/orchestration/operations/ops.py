@@ -22,18 +22,7 @@ from samza_dagster.orchestration.operations.loop import OperationEnded, RunEnd
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.operations.runs import ProgressTag
-from samza_dagster.orchestration.plans.move import host_map
-from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
-from samza_dagster.orchestration.requests.follow import (
-    Metadata,
-    errors_as_failures,
-    map_after_failure,
-    map_metadata,
-)
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
-from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
-from samza_dagster.orchestration.show.units import (
+from samza_dagster.orchestration.operations.shown import (
     failures_text,
     outcomes_table,
     pictures,
@@ -42,6 +31,17 @@ from samza_dagster.orchestration.show.units import (
     standby_cost,
     steps_table,
 )
+from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.requests.follow import (
+    Metadata,
+    errors_as_failures,
+    map_after_failure,
+    map_metadata,
+)
+from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.plans.order import HOSTS, Batch, Schedule
-from samza_dagster.orchestration.show.pictures import clock
+from samza_dagster.orchestration.text import clock
 
 if TYPE_CHECKING:
     from samza_dagster.client.stop_budget import StopBudget

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.lag import Heard, heard
-from samza_dagster.orchestration.plans.move import CatchUp
+from samza_dagster.orchestration.config import CatchUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag

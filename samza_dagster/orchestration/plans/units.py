@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
-from samza_dagster.orchestration.plans.move import CatchUp, HostRow
+from samza_dagster.orchestration.config import CatchUp, CatchUpConfig, RunConfig
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:

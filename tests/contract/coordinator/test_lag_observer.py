@@ -26,10 +26,10 @@ from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Lags
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.drain import KnownLags
-from samza_dagster.orchestration.plans.move import CatchUp
 from tests.rig.job import Job
 from tests.rig.waiting import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, Measured, expected_s
-from samza_dagster.orchestration.show.pictures import clock
+from samza_dagster.orchestration.text import clock
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 from tests.unit.orchestration.test_bounce_loop import NOT_STARTED, Book, many, plan_of, run
 

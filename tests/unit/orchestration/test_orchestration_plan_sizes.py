@@ -12,19 +12,20 @@ from dagster import serialize_value
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.shown import _map_and_tables
 from samza_dagster.orchestration.chain import kept, read_back, unpacked
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
-from samza_dagster.orchestration.plans.move import CatchUp, HostRow, host_map
-from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitsPlan, UnitStep
-from samza_dagster.orchestration.show.bounce import _map_and_tables
-from samza_dagster.orchestration.show.pictures import MOST_BYTES
-from samza_dagster.orchestration.show.units import (
+from samza_dagster.orchestration.operations.shown import (
     outcomes_table,
     pictures,
     plan_markdown,
     plan_table,
     steps_table,
 )
+from samza_dagster.orchestration.plans.move import HostRow, host_map
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitsPlan, UnitStep
+from samza_dagster.orchestration.show.pictures import MOST_BYTES
 
 pytestmark = pytest.mark.unit
 LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600))

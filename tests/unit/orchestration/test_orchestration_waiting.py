@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp, lags_by_processor
 from samza_dagster.orchestration.plans.drain import KnownLags
-from samza_dagster.orchestration.plans.move import CatchUp
 
 pytestmark = pytest.mark.unit
 BOUNDS = CatchUp(lag_limit=100, steady_s=30, timeout_s=1_000)

@@ -17,12 +17,11 @@ from samza_dagster.lag import (
     published,
 )
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
+from samza_dagster.orchestration.config import CatchUp, MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.drain import KnownLags
-from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld
 from tests.rig.played_job import BEGIN_MS

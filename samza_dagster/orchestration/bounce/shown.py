@@ -13,9 +13,10 @@ from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatu
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.requests.follow import Metadata
-from samza_dagster.orchestration.show.pictures import MOST_BYTES, clock, in_words, picture
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture
 from samza_dagster.orchestration.show.tables import map_shown, map_table, table_within
 from samza_dagster.orchestration.show.timeline import DOWN, Bar, TimelineRow, lines_svg
+from samza_dagster.orchestration.text import clock, in_words
 
 SHOWN = 500
 _TABLE_BYTES, _MAP_TABLE_BYTES, _LEAST_TABLE_BYTES = 70_000, 20_000, 10_000

@@ -9,7 +9,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.units import Kind, State, UnitsPlan
-from samza_dagster.orchestration.show.pictures import clock, picture
+from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.show.timeline import (
     DOWN,
@@ -18,6 +18,7 @@ from samza_dagster.orchestration.show.timeline import (
     lines_svg,
     timeline_svg,
 )
+from samza_dagster.orchestration.text import clock
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
