@@ -153,7 +153,7 @@ SUITES = (
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
     Suite("real faults", 370, ("make", "faults-real")),
-    Suite("faults of standalone groups", 125, ("make", "test-standalone", "SHARE={day}/5")),
+    Suite("faults of standalone groups", 195, ("make", "test-standalone", "SHARE={day}/5")),
     Suite("YARN", 300, ("make", "test-yarn")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
@@ -189,7 +189,7 @@ MEASUREMENTS = (
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the reducer", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
     Suite("death to start", 120, ("make", "bench-failover"), "failover_reaction.json", _reaction),
-    Suite("event to request", 420, ("make", "bench-cockpit", "FREEZES=6", "MOVES=4"), "cockpit_reaction.json", _cockpit),
+    Suite("event to request", 300, ("make", "bench-cockpit", "FREEZES=3", "MOVES=4"), "cockpit_reaction.json", _cockpit),
     # Of one size: what the state's growth adds is told from the scatter of moves by twenty, in 84 minutes.
     Suite("downtime", 330, ("make", "bench-downtime", "SIZES=1", "MOVES=4"), "downtime.json", _downtime),
 )  # fmt: skip

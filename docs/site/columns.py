@@ -52,11 +52,14 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """What `GET /metrics` of a coordinator has, asked of a job without containers, and of an agent."""
+    """What `GET /metrics` has of a coordinator of a job without containers, of an agent, and of a standalone processor."""
     from samza_dagster.agent.metrics import Seen, metrics_of
     from samza_dagster.agent.reservations import ResourceLedger
     from samza_dagster.coordinator.metrics import JobMetrics
     from samza_dagster.placement.state import JobState
+    from samza_dagster.standalone.metrics import Seen as SeenProcessor
+    from samza_dagster.standalone.metrics import metrics_of as of_a_processor
+    from samza_dagster.standalone.processor import ProcessorState, Settings
 
     collected = JobMetrics(JobState(job="orders-1"), {}, leader_epoch=1, now_ms=0).collect()
     rows = [
@@ -67,9 +70,14 @@ def metrics() -> str:
         )
         for each in collected
     ]
-    of_an_agent = [
-        (f"`{m.name}`", m.kind, m.text) for m in metrics_of(Seen(ResourceLedger(0, 0), {}, 0, {}))
-    ]
+    processor = SeenProcessor(ProcessorState("p1", "host-1", Settings(), 0), None, 0)
+    of_an_agent, of_one = (
+        [(f"`{each.name}`", each.kind, each.text) for each in told]
+        for told in (
+            metrics_of(Seen(ResourceLedger(0, 0), {}, 0, {})),
+            of_a_processor(processor, 0.0),
+        )
+    )
     return page(
         "Metrics",
         "`GET /metrics` of the leading coordinator, in OpenMetrics text, without a token. Every metric has the label `job`;"
@@ -77,6 +85,10 @@ def metrics() -> str:
         table(("metric", "kind", "what it counts"), rows),
         "## Of an agent\n\n`GET /metrics` at its `--metrics-listen`. Every metric has the label `host`; counters begin at 0 with each process, and `…_created` is when.",
         table(("metric", "kind", "what it counts"), of_an_agent),
+        "## Of a standalone processor\n\n`GET /metrics` at its `--metrics-listen`. Every metric has the labels `job` and `processor`; the counter begins at 0"
+        " with each process, and `…_created` is when. From `leads` to `duplicates` each tells what it reads of its group, and nothing while it isn't"
+        " registered, or once ZooKeeper has been silent for a session's time.",
+        table(("metric", "kind", "what it counts"), of_one),
     )
 
 

@@ -115,7 +115,12 @@ def run(settings: AgentSettings) -> None:
         fault_domain=settings.fault_domain,
     )
     if settings.metrics_listen is not None:
-        _serve_metrics(settings, supervisor, link)
+        metrics.offer(
+            settings.metrics_listen,
+            lambda: metrics.render(
+                {"host": settings.host}, metrics.metrics_of(metrics.seen(supervisor, link))
+            ),
+        )
     stopping = threading.Event()
 
     def stop(*_: object) -> None:
@@ -158,20 +163,6 @@ def run(settings: AgentSettings) -> None:
         raise ThreadDied(threads.died)
     LOG.info("agent of %s ends, its containers run on", settings.host)
     os.close(lock)
-
-
-def _serve_metrics(settings: AgentSettings, supervisor: Supervisor, link: CoordinatorLink) -> None:
-    """Without them the containers are served all the same."""
-    assert settings.metrics_listen is not None
-    try:
-        metrics.serve(
-            settings.metrics_listen,
-            lambda: metrics.render(
-                settings.host, metrics.metrics_of(metrics.seen(supervisor, link))
-            ),
-        )
-    except OSError as error:
-        LOG.warning("no metrics at %s:%s: %s", *settings.metrics_listen, error)
 
 
 def _claim(directory: Path) -> int:

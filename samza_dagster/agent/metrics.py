@@ -1,7 +1,8 @@
-"""What a host's agent tells Prometheus, at an address of its own, in OpenMetrics text."""
+"""What a host's agent tells Prometheus, at an address of its own; and how, as a standalone processor does too."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 from samza_dagster.version import __version__
 
+LOG = logging.getLogger("samza_dagster.agent")
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PREFIX = "samza_dagster_agent_"
 _STATES = (LAUNCHING, RUNNING, STOPPING, DEAD, FAILED)
@@ -21,7 +23,7 @@ _MIB = 1024 * 1024
 
 
 class Metric(NamedTuple):
-    """A family: its samples are pairs of labels beside `host` and a value.
+    """A family: its samples are pairs of labels beside those that all have and a value.
 
     `counting_since_s` is when a counter was 0, in seconds of the epoch.
     """
@@ -35,7 +37,7 @@ class Metric(NamedTuple):
     @property
     def name(self) -> str:
         """Of its samples."""
-        return _PREFIX + self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+        return self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
 class Seen(NamedTuple):
@@ -76,15 +78,20 @@ def metrics_of(look: Seen) -> List[Metric]:
     """Every family, those without a sample too. Pure."""
 
     def gauge(name: str, text: str, value: Optional[float]) -> Metric:
-        return Metric(name, "gauge", text, [] if value is None else [("", value)])
+        return Metric(_PREFIX + name, "gauge", text, [] if value is None else [("", value)])
 
     def counter(name: str, text: str, samples: List[Tuple[str, float]]) -> Metric:
-        return Metric(name, "counter", text, samples, look.counting_since_s)
+        return Metric(_PREFIX + name, "counter", text, samples, look.counting_since_s)
 
     return [
-        Metric("build", "info", "the agent's release", [('version="{}"'.format(__version__), 1)]),
         Metric(
-            "containers",
+            _PREFIX + "build",
+            "info",
+            "the agent's release",
+            [('version="{}"'.format(__version__), 1)],
+        ),
+        Metric(
+            _PREFIX + "containers",
             "gauge",
             "incarnations on record by state; parked: launched ahead of its start",
             [
@@ -123,23 +130,28 @@ def metrics_of(look: Seen) -> List[Metric]:
     ]
 
 
-def render(host: str, metrics: List[Metric]) -> bytes:
-    """The page; a family without a sample is left out."""
+def render(labels: Dict[str, str], metrics: List[Metric]) -> bytes:
+    """The page in OpenMetrics text, where every sample has these labels; a family without a sample is left out."""
     lines: List[str] = []
+    shared = ['{}="{}"'.format(*each) for each in zip(labels, map(_escaped, labels.values()))]
     for metric in metrics:
         if not metric.samples:
             continue
-        family = _PREFIX + metric.family
+        family = metric.family
         lines += [
             "# HELP {} {}".format(family, metric.text),
             "# TYPE {} {}".format(family, metric.kind),
         ]
-        for labels, value in metric.samples:
-            every = ",".join(filter(None, ('host="{}"'.format(host), labels)))
+        for own, value in metric.samples:
+            every = ",".join(filter(None, (*shared, own)))
             lines.append("{}{{{}}} {}".format(metric.name, every, value))
             if metric.kind == "counter":
                 lines.append("{}_created{{{}}} {}".format(family, every, metric.counting_since_s))
     return ("\n".join([*lines, "# EOF"]) + "\n").encode("utf-8")
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def address_of(text: str) -> Tuple[str, int]:
@@ -148,6 +160,14 @@ def address_of(text: str) -> Tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("{!r} is no host:port".format(text))
     return host.strip("[]"), int(port)
+
+
+def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
+    """Serves the page where that can be: containers are served without it all the same."""
+    try:
+        serve(address, page)
+    except OSError as error:
+        LOG.warning("no metrics at %s:%s: %s", *address, error)
 
 
 def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPServer:

@@ -35,8 +35,8 @@ def by_locality(
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor; who moves stays at the location where possible, or
-      goes to a processor that had it formerly.
+    - Fewest moves from the previous processor, of standbys nearly so where a task has two or more; who moves
+      stays at the location where possible, or goes to a processor that had it formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
     Processors in `actives_only` get no standbys, so an active may start there without one. `placed` are actives
@@ -121,7 +121,9 @@ class _Group:
             return Copy(name, weight, homes, near, allowed=homes)
         if pin is not None:
             return self._held(Copy(name, weight, homes), pin)
-        warm = {self._last(each)[1] for each in standbys}
+        # What is left of a standby that nobody has now is as old as what a former processor has.
+        had = [each for each in standbys if self._is_had(each)] if self._is_had(name) else standbys
+        warm = {self._last(each)[1] for each in had} or {near for _ in standbys}
         allowed = None
         if warm:
             known = {place for place in (near, *warm) if place is not None}
@@ -194,6 +196,11 @@ class _Group:
                 ordered.append((ranks[active.at], target, copy))
             ranks[active.at] += 1
         return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
+
+    def _is_had(self, name: str) -> bool:
+        """Some processor has it by the newest assignment."""
+        known = self._task_locality.get(name)
+        return known is not None and known.processor_id != ""
 
     def _stays(self, name: str) -> bool:
         known = self._task_locality.get(name)

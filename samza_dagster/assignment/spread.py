@@ -6,7 +6,8 @@ evener. A path of several processors is needed where a copy may not go everywher
 room for another. At the end copies change places for as long as that takes fewer of them from home.
 
 With copies of one weight this is a min-cost flow. Where no path makes it evener and no exchange
-saves a move, the flow has no negative cycle, so there is none better.
+saves a move, the flow has no negative cycle, so there is none better. Two standbys of one task that would go to one
+location are not seen by a flow: with these it is nearly the best.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from samza_dagster.agent.metrics import address_of
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor, state_dir_of
@@ -29,6 +30,13 @@ _zookeeper = click.option(
     help="Where ZooKeeper is; without, job.coordinator.zk.connect of the config says so. How to log in "
     "there is in the file that SAMZA_DAGSTER_ZOOKEEPER_CONFIG names.",
 )
+
+
+def _address(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, int] | None:
+    try:
+        return None if text is None else address_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.group()
@@ -69,6 +77,12 @@ def processor() -> None:
     help="Where stores are kept over restarts, for all processors of this location [the config's "
     "job.logged.store.base.dir, else <directory>/state].",
 )
+@click.option(
+    "--metrics-listen",
+    callback=_address,
+    metavar="HOST:PORT",
+    help="Serve /metrics (OpenMetrics) at this address, without a token; by default nowhere.",
+)
 def run_command(
     config: Path,
     launch: Path,
@@ -78,6 +92,7 @@ def run_command(
     location: str,
     directory: Path,
     state_dir: Path | None,
+    metrics_listen: tuple[str, int] | None,
 ) -> None:
     """Runs one processor until SIGTERM: registers, leads when it is first, runs its tasks.
 
@@ -92,6 +107,8 @@ def run_command(
     stores = state_dir_of(files.config, state_dir, directory)
     identity = Identity(processor_id, location, directory.resolve(), stores.resolve())
     running = StandaloneProcessor(files, identity, zookeeper)
+    if metrics_listen is not None:
+        running.serve_metrics(metrics_listen)
     stop_at_signals(running.leave)
     running.run()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from samza_dagster.agent import metrics
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
 from samza_dagster.cli.location_ids import location_id
@@ -32,6 +34,7 @@ from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.local_stores import BASE_DIRECTORY, local_stores
+from samza_dagster.standalone.metrics import metrics_of
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_placement import placement_store
@@ -148,6 +151,14 @@ class StandaloneProcessor:
             self._session.close()
         if self._failure:
             raise ActionFailed("run the containers of a processor", seen=self._failure)
+
+    def serve_metrics(self, address: tuple[str, int]) -> None:
+        """At this address from now on, where that can be."""
+        own, since_s = self._files.connection.own_name, time.time()
+        labels = {"job": own, "processor": self._runner.state.processor_id}
+        metrics.offer(
+            address, lambda: metrics.render(labels, metrics_of(self._runner.seen(), since_s))
+        )
 
     def leave(self) -> None:
         """A planned end, which may be asked for by a signal's handler."""

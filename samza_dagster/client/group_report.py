@@ -17,7 +17,6 @@ def group_report(group: GroupView) -> dict[str, Any]:
     tasks that the agreed version gives to nobody who is registered: nobody processes them. `unreadable` are nodes
     that were left out, and `trouble` of a leader is why it makes no version.
     """
-    containers = group.model.containers if group.model is not None else {}
     registered = {member.processor_id for member in group.members}
     barrier = group.barrier
     joined = barrier.participants if barrier is not None else frozenset[str]()
@@ -25,7 +24,7 @@ def group_report(group: GroupView) -> dict[str, Any]:
     leader = group.leader
     processors: list[dict[str, Any]] = []
     for member in group.members:
-        container = containers.get(member.processor_id)
+        container = group.containers.get(member.processor_id)
         tasks = container.tasks.values() if container is not None else ()
         running = group.running.get(member.sequence)
         processors.append(
@@ -44,15 +43,14 @@ def group_report(group: GroupView) -> dict[str, Any]:
                 "standby_tasks": _names(tasks, TaskMode.STANDBY),
             }
         )
-    left = [each.tasks.values() for pid, each in containers.items() if pid not in registered]
     return {
         "version": group.version,
         "agreed": group.agreed,
         "barrier": barrier.state.value if barrier is not None else None,
-        "awaited": sorted((registered & set(containers)) - joined) if is_new else [],
+        "awaited": sorted((registered & group.containers.keys()) - joined) if is_new else [],
         "duplicates": group.has_duplicates,
         "processors": processors,
-        "without_processor": sorted(n for tasks in left for n in _names(tasks, TaskMode.ACTIVE)),
+        "without_processor": group.without_processor,
         "unreadable": list(group.unreadable),
     }
 

@@ -92,20 +92,18 @@ def by_processor(view: JobView) -> JobView:
 
 def changelog_partitions(group: GroupView) -> dict[str, int]:
     """Active task → its changelog partition, of the newest version."""
-    containers = group.model.containers.values() if group.model is not None else ()
     return {
         name: task.changelog_partition
-        for container in containers
+        for container in group.containers.values()
         for name, task in container.tasks.items()
         if task.task_mode is TaskMode.ACTIVE
     }
 
 
 def _members(group: GroupView) -> dict[str, ProcessorView]:
-    containers = group.model.containers if group.model is not None else {}
     found: dict[str, ProcessorView] = {}
     for member in group.members:
-        container = containers.get(member.processor_id)
+        container = group.containers.get(member.processor_id)
         found.setdefault(
             member.processor_id,
             ProcessorView(
@@ -121,9 +119,8 @@ def _members(group: GroupView) -> dict[str, ProcessorView]:
 
 
 def _tasks(group: GroupView, members: Mapping[str, ProcessorView]) -> dict[str, ProcessorView]:
-    containers = group.model.containers.values() if group.model is not None else ()
     found: dict[str, ProcessorView] = {}
-    for container in containers:
+    for container in group.containers.values():
         member = members.get(container.processor_id)
         here = member.host if member is not None else None
         has_started = _has_started(group, container.processor_id)

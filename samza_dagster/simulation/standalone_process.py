@@ -13,19 +13,22 @@ from typing import Any
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.errors import Fenced, Unreachable
-from samza_dagster.model import ContainerModel, TaskMode
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.simulation.standalone_server import Session
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView
+from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
+from samza_dagster.standalone.processor import ProcessorState, Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 
 PATHS = GroupPaths.of({"job.name": "virtual"})
 _HANGING = 0.3
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
+_SLOWLY_WITHIN_MS = 6_000
+"""Where wardens end what is slow."""
 _AT_WORK_WITHIN_MS = 2_000
 _WARM_WITHIN_MS = 4_000
 _NEVER_MS = 10**12
@@ -65,11 +68,16 @@ class _Runner(ProcessorRunner):
         return group is self._group
 
     def _read(self) -> GroupView | None:
+        self.process.reads_from = self.process.session.server.zxid
+        self.process.asked_ms = self.process.world_ms()
         group = super()._read()
+        self.process.tell_of_containers()  # as their threads do
         if group is not None:
-            group = replace(group, read_ms=self.process.world_ms())
+            group = replace(group, read_ms=self.process.world_ms() + self.process.wall_ahead_ms)
         if group is not None and self.process.is_samzas:
-            group = replace(group, requests=(), responses={}, pins={}, restarts={})
+            said = {s: r for s, r in [(self._state.sequence, self._state.running)] if s and r}
+            said = {**group.running, **said}
+            group = replace(group, requests=(), responses={}, pins={}, restarts={}, running=said)
         self.process.seen = group or GroupView()
         return group
 
@@ -114,7 +122,7 @@ class VirtualFence:
 class VirtualProcess:
     """`run` are its containers by id, each with its login; when each of them will have ended, be at work or ready to start, in the world's time.
 
-    `hangs`: a container may start that is never at work. `was_ended`: one has ended that it hadn't told to, and others
+    `hangs`: a container may start that is never at work. `has_wardens` end it when its lease is over; those that `failed` have ended by themselves. `was_ended`: one has ended that it hadn't told to, and others
     may run on. `is_busy`: it is in the middle of a turn. `wrecked_node`: the sequence of its node that somebody has deleted or overwritten.
     """
 
@@ -124,6 +132,8 @@ class VirtualProcess:
     world_ms: Callable[[], int]
     rate: float
     offset_ms: int
+    wall_ahead_ms: int
+    plan: JobPlan
     is_samzas: bool = False
     fence: VirtualFence | None = None
     run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
@@ -132,12 +142,17 @@ class VirtualProcess:
     at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
     warm_ms: dict[str, int] = field(default_factory=dict[str, int])
     hangs: bool = False
+    has_wardens: bool = False
+    failed: set[str] = field(default_factory=set[str])
     was_ended: bool = False
     is_busy: bool = False
     wrecked_node: str | None = None
     has_begun: bool = False
     lease_ms: int = 0
     woken_ms: int | None = 0
+    counts_ms: int = 0
+    asked_ms: int = 0
+    reads_from: int = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
     seen: GroupView = field(default_factory=GroupView)
@@ -145,7 +160,7 @@ class VirtualProcess:
     _at_work: Callable[[str], None] = lambda _: None
     _there: Callable[[str], None] = lambda _: None
 
-    def begin(self, processor_id: str, location: str, settings: Settings, grouper: Grouper) -> None:
+    def begin(self, processor_id: str, location: str, settings: Settings) -> None:
         """Makes its runner."""
         self.runner = _Runner(
             self.session,  # pyright: ignore[reportArgumentType]
@@ -153,7 +168,8 @@ class VirtualProcess:
             processor_id=processor_id,
             location=location,
             settings=settings,
-            grouper=grouper,
+            grouper=self._model,
+            refused=self._refused,
             containers=self,
             fence=self.fence,
             now_ms=lambda: self.clock(self.world_ms()),
@@ -165,10 +181,29 @@ class VirtualProcess:
         """Whether its node is gone by hand; one that has registered anew since has another."""
         return self.wrecked_node is not None and self.state.sequence == self.wrecked_node
 
+    def may_give_up(self) -> bool:
+        """Somebody has deleted its node or has its id, or a container hangs that has had its time."""
+        state = self.state
+        first, late = self.seen.first_of(state.processor_id), state.work.longest_start
+        node = first and self.session.server.nodes.get(f"{PATHS.processors}/{first.sequence}")
+        is_own = node is not None and node.ephemeralOwner == self.session.number
+        is_duplicate = first is not None and first.sequence != state.sequence and not is_own
+        hangs = late is not None and (
+            self.at_work_ms.get(late.container, 0)
+            >= self.world_ms() + _NEVER_MS - 2 * state.settings.start_ms
+        )
+        return self.is_wrecked or is_duplicate or hangs
+
     @property
     def state(self) -> ProcessorState:
         """Of its rules."""
         return self.runner.state
+
+    @property
+    def is_hasty(self) -> bool:
+        """What was due before its newest turn still is: it looks again without a pause."""
+        due_ms = rules.wake_ms(self.state)
+        return due_ms is not None and due_ms <= self.clock(self.world_ms())
 
     def turn(self) -> bool:
         """One turn of its runner; False once it has left."""
@@ -182,6 +217,18 @@ class VirtualProcess:
         is_there = self.runner.turn()
         self.woken_ms = self.world_ms() + math.ceil(self.runner.wait_s * 1_000 / self.rate)
         return is_there
+
+    def _model(self, group: GroupView, staying: Set[str]) -> JobModel:
+        return self.plan.model(group, staying)
+
+    def _refused(self, group: GroupView) -> str:
+        return self.plan.refused(group)
+
+    def count(self, plan: JobPlan) -> None:
+        """It counts the job's inputs."""
+        if self.plan is not plan:
+            self.plan = plan
+            self.runner.plan_anew()
 
     def wake(self) -> None:
         """Something was heard, or it looks by itself."""
@@ -198,7 +245,7 @@ class VirtualProcess:
     def renew(self, asked: Now, lease_s: float) -> None:
         """As a warden's lease, by this machine's clock."""
         del asked
-        self.lease_ms = self.session.asked_ms + int(lease_s * 1_000 / self.rate)
+        self.lease_ms = self.asked_ms + int(lease_s * 1_000 / self.rate)
 
     def end_what_is_due(self, now_ms: int, *, by_lease: bool) -> None:
         """Whatever the process does meanwhile; `by_lease`: its wardens end what outlives the lease."""
@@ -210,13 +257,24 @@ class VirtualProcess:
             for each in [each for each in self.run if not self.fence.let_in.get(self.logins[each])]:
                 del self.run[each]
 
+    def outliving(self, over_ms: int, *, by_lease: bool) -> list[str]:
+        """Its containers that run longer than that."""
+        if by_lease and self.lease_ms <= over_ms:
+            return []
+        return [
+            own
+            for own in self.run
+            if self.ends_ms.get(own, _NEVER_MS) > over_ms
+            and (self.fence is None or self.fence.let_in.get(self.logins[own]))
+        ]
+
     def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
         """Launches processes, which log in."""
         self._there = there
         self._login(command.containers)
         now_ms = self.world_ms()
         self.warm_ms = {
-            each.processor_id: now_ms + self.random.randrange(_WARM_WITHIN_MS)
+            each.processor_id: now_ms + self._takes_ms(_WARM_WITHIN_MS)
             for each in command.containers
         }
 
@@ -229,15 +287,26 @@ class VirtualProcess:
             if own in self.run:
                 raise self.judge.broken("containers start once", own)
             self.run[own], self.logins[own] = each, login
-            is_hung = self.hangs and not self.is_samzas and self.random.random() < _HANGING
-            within_ms = _NEVER_MS if is_hung else self.random.randrange(_AT_WORK_WITHIN_MS)
-            self.at_work_ms[own] = now_ms + within_ms
+            self.at_work_ms[own] = now_ms + self._takes_ms(_AT_WORK_WITHIN_MS)
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         """Tells them to end."""
         self._stopped = stopped
         for each in sorted(containers):
-            self.ends_ms[each] = self.world_ms() + self.random.randrange(_STOPS_WITHIN_MS)
+            is_slow = self.has_wardens and self.random.random() < _HANGING
+            within_ms = _SLOWLY_WITHIN_MS if is_slow else _STOPS_WITHIN_MS
+            self.ends_ms[each] = self.world_ms() + self.random.randrange(within_ms)
+
+    def fail(self) -> None:
+        """One of its containers ends by itself."""
+        live = sorted(self.run.keys() - self.ends_ms.keys())
+        if live:
+            self.failed.add(live[0])
+            del self.run[live[0]]
+
+    def _takes_ms(self, within_ms: int) -> int:
+        is_hung = self.hangs and not self.is_samzas and self.random.random() < _HANGING
+        return _NEVER_MS if is_hung else self.random.randrange(within_ms)
 
     def _login(self, containers: Iterable[ContainerModel]) -> str:
         if self.fence is None or not list(containers):
@@ -265,12 +334,13 @@ class VirtualProcess:
             self.at_work_ms.pop(each, None)
 
     def _stopped_by_itself(self, container: str) -> None:
-        """Its lease was over, so it starts anew; or its login was refused, so its processor ends."""
+        """Its lease was over, so it starts anew; or it failed, as where its login is refused, and its processor ends."""
         login = self.logins.get(container, "")
-        if self.fence is not None and not self.fence.let_in.get(login):
+        if container in self.failed or (
+            self.fence is not None and not self.fence.let_in.get(login)
+        ):
             self.runner.leave()
         self.runner.start_anew()
-        del container
 
     def has_settled(self) -> bool:
         """It runs what it means to run, in as many containers as it may have."""
@@ -282,6 +352,10 @@ class VirtualProcess:
         return [
             each for each in self.run if self.at_work_ms.get(each, 0) > now_ms + _AT_WORK_WITHIN_MS
         ]
+
+    def tasks(self) -> list[str]:
+        """All that its containers have."""
+        return [name for each in self.run.values() for name in each.tasks]
 
     def active_containers(self) -> list[ContainerModel]:
         """Those that weren't told to end."""

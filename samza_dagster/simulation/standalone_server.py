@@ -1,12 +1,13 @@
 """A virtual ZooKeeper: nodes, sessions, watches and transactions, as kazoo shows them to its callers.
 
-`weather` is what befalls a call: it is asked before a call reaches the server and before its answer comes back.
+A session reads from a follower, which may be some transactions behind: it never goes back, and has what the session
+has written and what a `sync` was for. `weather` is what befalls a call: it is asked before a call reaches the server and
+before its answer comes back, and how far behind the follower is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from kazoo.exceptions import (
@@ -20,11 +21,12 @@ from kazoo.exceptions import (
 )
 
 Watch = Callable[[Any], None]
+_FURTHEST_BEHIND = 60
+"""So many transactions a follower is behind at most."""
 
 
-@dataclass(slots=True)
-class Node:
-    """With its statistics, by kazoo's names."""
+class Node(NamedTuple):
+    """As it was at some transaction, with its statistics by kazoo's names."""
 
     data: bytes | None
     ctime: int
@@ -33,7 +35,7 @@ class Node:
     ephemeralOwner: int = 0  # noqa: N815 - ZooKeeper's word
     version: int = 0
     sequence: int = 0
-    children: set[str] = field(default_factory=set[str])
+    children: frozenset[str] = frozenset()
 
 
 class Change(NamedTuple):
@@ -45,6 +47,13 @@ class Change(NamedTuple):
     session: int
 
 
+class Operation(NamedTuple):
+    """Of a transaction: `create`, `set`, `delete` or `check`."""
+
+    do: str
+    arguments: tuple[Any, ...]
+
+
 class Weather(Protocol):
     """What befalls the calls of one session; each method may raise what kazoo does, or end the caller."""
 
@@ -54,6 +63,10 @@ class Weather(Protocol):
 
     def after_write(self) -> None:
         """It was carried out."""
+        ...
+
+    def seen(self, seen: int, newest: int) -> int:
+        """Up to which transaction its follower has come, which has shown it `seen` before."""
         ...
 
 
@@ -69,6 +82,7 @@ class Server:
         self.heard_ms: dict[int, int] = {}
         self.changes: list[Change] = []
         self.fired: list[Watch] = []
+        self._past: dict[str, list[tuple[int, Node | None]]] = {}
         self._next_session = 1
         self._data_watches: dict[str, dict[Watch, None]] = {}
         self._child_watches: dict[str, dict[Watch, None]] = {}
@@ -79,6 +93,11 @@ class Server:
         self.heard_ms[number] = self.now_ms()
         return number
 
+    def over_ms(self, session: int) -> int | None:
+        """When a session is over of which nothing more is heard; None: it is."""
+        heard_ms = self.heard_ms.get(session)
+        return None if heard_ms is None else heard_ms + self.session_ms
+
     def expire(self) -> None:
         """Ends the sessions of which nothing was heard in time."""
         for session, heard_ms in list(self.heard_ms.items()):
@@ -86,60 +105,52 @@ class Server:
                 self.end(session)
 
     def end(self, session: int) -> None:
-        """Its ephemeral nodes are gone."""
+        """Its ephemeral nodes are gone, in one transaction."""
         self.heard_ms.pop(session, None)
+        self.zxid += 1
         for path in [p for p, node in self.nodes.items() if node.ephemeralOwner == session]:
-            self.delete(path, -1, session)
+            self._delete(path, -1, session)
 
     def node(self, path: str) -> Node:
         """Raises `NoNodeError`."""
-        found = self.nodes.get(path.rstrip("/"))
+        found = self.nodes.get(path)
         if found is None:
             raise NoNodeError
         return found
 
+    def node_at(self, path: str, zxid: int) -> Node | None:
+        """As it was once that transaction was carried out."""
+        if zxid < self.zxid:
+            for until, node in self._past.get(path, ()):
+                if zxid < until:
+                    return node
+        return self.nodes.get(path)
+
+    def data_since(self, path: str, zxid: int) -> set[bytes | None]:
+        """All that it has held since that transaction; None where it wasn't there."""
+        past = [node for until, node in self._past.get(path, ()) if zxid < until]
+        return {None if node is None else node.data for node in (*past, self.nodes.get(path))}
+
+    def names_since(self, path: str, zxid: int) -> set[str]:
+        """All nodes that have been below it since that transaction."""
+        past = [node for until, node in self._past.get(path, ()) if zxid < until]
+        found = (node.children for node in (*past, self.nodes.get(path)) if node is not None)
+        return set[str]().union(*found)
+
     def create(self, path: str, data: bytes | None, flags: int, session: int) -> str:
         """Flags as ZooKeeper's: 1 is ephemeral, 2 sequential."""
-        parent, _, name = path.rpartition("/")
-        above = self.node(parent)
-        if flags & 2:
-            name, above.sequence = f"{name}{above.sequence:010d}", above.sequence + 1
-            path = f"{parent}/{name}"
-        if path in self.nodes:
-            raise NodeExistsError
         self.zxid += 1
-        now_ms = self.now_ms()
-        self.nodes[path] = Node(data, now_ms, self.zxid, now_ms, session if flags & 1 else 0)
-        above.children.add(name)
-        self._changed(Change(path, data, False, session), self._data_watches.pop(path, ()))
-        self._fire(self._child_watches.pop(parent, ()))
-        return path
+        return self._create(path, data, flags, session)
 
     def set(self, path: str, data: bytes | None, version: int, session: int) -> Node:
         """As kazoo's."""
-        node = self.node(path)
-        if version not in (-1, node.version):
-            raise BadVersionError
         self.zxid += 1
-        node.data, node.version = data, node.version + 1
-        node.mzxid, node.mtime = self.zxid, self.now_ms()
-        self._changed(Change(path, data, False, session), self._data_watches.pop(path, ()))
-        return node
+        return self._set(path, data, version, session)
 
     def delete(self, path: str, version: int, session: int) -> None:
         """As kazoo's."""
-        node = self.node(path)
-        if version not in (-1, node.version):
-            raise BadVersionError
-        if node.children:
-            raise NotEmptyError
-        parent, _, name = path.rpartition("/")
         self.zxid += 1
-        del self.nodes[path]
-        self.nodes[parent].children.discard(name)
-        self._changed(Change(path, None, True, session), self._data_watches.pop(path, ()))
-        self._fire(self._child_watches.pop(path, ()))
-        self._fire(self._child_watches.pop(parent, ()))
+        self._delete(path, version, session)
 
     def delete_all(self, path: str) -> None:
         """A node and all below it, as somebody does by hand."""
@@ -147,24 +158,20 @@ class Server:
             self.delete_all(f"{path}/{name}")
         self.delete(path, -1, 0)
 
-    def check(self, path: str, version: int, session: int) -> None:
-        """Raises where the node isn't there, or is of another version."""
-        del session
-        if self.checks and version not in (-1, self.node(path).version):
-            raise BadVersionError
-
-    def commit(self, operations: list[tuple[Any, ...]], session: int) -> list[Any]:
-        """All of them or none. What is undone is nothing that another could have seen."""
+    def commit(self, operations: list[Operation], session: int) -> list[Any]:
+        """All of them or none."""
+        self.zxid += 1
         results: list[Any] = []
-        undo: list[tuple[str, Node | None, bytes | None, int]] = []
-        changes, fired = len(self.changes), len(self.fired)
-        for do, path, *arguments in operations:
-            node = self.nodes.get(path)
-            undo.append((path, node, node and node.data, node.version if node else 0))
+        nodes, changes, fired = dict(self.nodes), len(self.changes), len(self.fired)
+        for each in operations:
+            do: Callable[..., Any] = getattr(self, f"_{each.do}")
             try:
-                results.append(do(path, *arguments, session))
+                results.append(do(*each.arguments, session))
             except (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError) as error:
-                self._undo(undo[:-1])
+                self.nodes = nodes
+                for past in self._past.values():
+                    while past and past[-1][0] == self.zxid:
+                        past.pop()
                 del self.changes[changes:]
                 del self.fired[fired:]
                 left = len(operations) - len(results) - 1
@@ -175,29 +182,85 @@ class Server:
                 ]
         return results
 
-    def _undo(self, done: list[tuple[str, Node | None, bytes | None, int]]) -> None:
-        for path, node, data, version in reversed(done):
-            parent, _, name = path.rpartition("/")
-            if node is None:
-                self.nodes.pop(path, None)
-                self.nodes[parent].children.discard(name)
-            else:
-                node.data, node.version, self.nodes[path] = data, version, node
-                self.nodes[parent].children.add(name)
+    def watch_data(self, path: str, watch: Watch | None, zxid: int) -> None:
+        """Once. What has changed since that transaction is heard of, too."""
+        if watch is None:
+            return
+        self._data_watches.setdefault(path, {})[watch] = None
+        then, now = self.node_at(path, zxid), self.nodes.get(path)
+        if (then and then.mzxid) != (now and now.mzxid):
+            self._fire(self._data_watches.pop(path))
 
-    def watch_data(self, path: str, watch: Watch | None) -> None:
-        """Once."""
-        if watch is not None:
-            self._data_watches.setdefault(path, {})[watch] = None
+    def watch_children(self, path: str, watch: Watch | None, zxid: int) -> None:
+        """Once, as `watch_data`."""
+        if watch is None:
+            return
+        self._child_watches.setdefault(path, {})[watch] = None
+        then, now = self.node_at(path, zxid), self.nodes.get(path)
+        if (then and then.children) != (now and now.children):
+            self._fire(self._child_watches.pop(path))
 
-    def watch_children(self, path: str, watch: Watch | None) -> None:
-        """Once."""
-        if watch is not None:
-            self._child_watches.setdefault(path, {})[watch] = None
+    def _create(self, path: str, data: bytes | None, flags: int, session: int) -> str:
+        parent, _, name = path.rpartition("/")
+        above = self.node(parent)
+        if flags & 2:
+            name = f"{name}{above.sequence:010d}"
+            path, above = f"{parent}/{name}", above._replace(sequence=above.sequence + 1)
+        if path in self.nodes:
+            raise NodeExistsError
+        now_ms = self.now_ms()
+        made = Node(data, now_ms, self.zxid, now_ms, session if flags & 1 else 0)
+        self._put(path, made)
+        self._put(parent, above._replace(children=above.children | {name}))
+        self._changed(Change(path, data, False, session))
+        self._fire(self._child_watches.pop(parent, ()))
+        return path
 
-    def _changed(self, change: Change, watches: Any) -> None:
+    def _set(self, path: str, data: bytes | None, version: int, session: int) -> Node:
+        node = self.node(path)
+        if version not in (-1, node.version):
+            raise BadVersionError
+        node = node._replace(
+            data=data, version=node.version + 1, mzxid=self.zxid, mtime=self.now_ms()
+        )
+        self._put(path, node)
+        self._changed(Change(path, data, False, session))
+        return node
+
+    def _delete(self, path: str, version: int, session: int) -> None:
+        node = self.node(path)
+        if version not in (-1, node.version):
+            raise BadVersionError
+        if node.children:
+            raise NotEmptyError
+        parent, _, name = path.rpartition("/")
+        above = self.nodes[parent]
+        self._put(path, None)
+        self._put(parent, above._replace(children=above.children - {name}))
+        self._changed(Change(path, None, True, session))
+        self._fire(self._child_watches.pop(path, ()))
+        self._fire(self._child_watches.pop(parent, ()))
+
+    def _check(self, path: str, version: int, session: int) -> None:
+        """Raises where the node isn't there, or is of another version."""
+        del session
+        if self.checks and version not in (-1, self.node(path).version):
+            raise BadVersionError
+
+    def _put(self, path: str, node: Node | None) -> None:
+        past = self._past.setdefault(path, [])
+        while past and past[0][0] <= self.zxid - _FURTHEST_BEHIND:
+            past.pop(0)
+        if not past or past[-1][0] < self.zxid:
+            past.append((self.zxid, self.nodes.get(path)))
+        if node is None:
+            self.nodes.pop(path, None)
+        else:
+            self.nodes[path] = node
+
+    def _changed(self, change: Change) -> None:
         self.changes.append(change)
-        self._fire(watches)
+        self._fire(self._data_watches.pop(change.path, ()))
 
     def _fire(self, watches: Any) -> None:
         self.fired += watches
@@ -211,23 +274,22 @@ class _Transaction:
         self.operations: list[Any] = []
 
     def check(self, path: str, version: int) -> None:
-        self.operations.append((self._session.server.check, path, version))
+        self.operations.append(Operation("check", (path, version)))
 
     def set_data(self, path: str, data: bytes, version: int = -1) -> None:
-        self.operations.append((self._session.server.set, path, data, version))
+        self.operations.append(Operation("set", (path, data, version)))
 
     def delete(self, path: str, version: int = -1) -> None:
-        self.operations.append((self._session.server.delete, path, version))
+        self.operations.append(Operation("delete", (path, version)))
 
     def commit(self) -> list[Any]:
-        server = self._session.server
         written = [
             each
-            if callable(each[0])
-            else (server.create, each.path, each.data, each.flags)  # as `GuardedSession` makes one
+            if isinstance(each, Operation)
+            else Operation("create", (each.path, each.data, each.flags))  # `GuardedSession`'s
             for each in self.operations
         ]
-        return self._session.write(server.commit, written)
+        return self._session.write(self._session.server.commit, written)
 
 
 class Session:
@@ -241,7 +303,7 @@ class Session:
         self._weather = weather
         self._listeners: list[Callable[[str], object]] = []
         self.number = server.open()
-        self.asked_ms = 0
+        self._seen = 0
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
@@ -250,8 +312,13 @@ class Session:
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction."""
-        return self.server.zxid
+        """The newest transaction that it has seen."""
+        return self._seen
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its server has ended it."""
+        return self.number not in self.server.heard_ms
 
     def add_listener(self, listener: Callable[[str], object]) -> None:
         """Hears when the session has expired."""
@@ -264,17 +331,24 @@ class Session:
     def close(self) -> None:
         """Nothing is held."""
 
+    def renew(self) -> None:
+        """Its session is over: listeners hear that, and it has a new one."""
+        for listener in self._listeners:
+            listener("LOST")
+        self.number = self.server.open()
+
     def sync(self, path: str) -> None:
         """The next reading is of all that was written before."""
         del path
-        self.asked_ms = self.server.now_ms()
         self._reach()
+        self._seen = self.server.zxid
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Any]:
         """As kazoo's."""
-        self._reach()
-        node = self.server.node(path)
-        self.server.watch_data(path, watch)
+        node = self._node(path)
+        if node is None:
+            raise NoNodeError
+        self.server.watch_data(path, watch, self._seen)
         return node.data, node
 
     def get_async(self, path: str) -> Any:
@@ -283,15 +357,16 @@ class Session:
 
     def exists(self, path: str, watch: Watch | None = None) -> Any:
         """As kazoo's."""
-        self._reach()
-        self.server.watch_data(path, watch)
-        return self.server.nodes.get(path.rstrip("/"))
+        node = self._node(path)
+        self.server.watch_data(path, watch, self._seen)
+        return node
 
     def get_children(self, path: str, watch: Watch | None = None) -> list[str]:
         """As kazoo's."""
-        self._reach()
-        node = self.server.node(path)
-        self.server.watch_children(path, watch)
+        node = self._node(path)
+        if node is None:
+            raise NoNodeError
+        self.server.watch_children(path, watch, self._seen)
         return sorted(node.children)
 
     def create(
@@ -320,21 +395,29 @@ class Session:
         return _Transaction(self)
 
     def write(self, do: Callable[..., Any], *arguments: Any) -> Any:
-        """Carried out once; the answer may be lost."""
+        """Carried out once; the answer may be lost. Its follower has carried it out, too, or seen that it can't be."""
         self._reach()
-        answer = do(*arguments, self.number)
+        try:
+            answer = do(*arguments, self.number)
+        finally:
+            self._seen = self.server.zxid
         if self._weather is not None:
             self._weather.after_write()
         return answer
+
+    def _node(self, path: str) -> Node | None:
+        self._reach()
+        server, newest = self.server, self.server.zxid
+        seen = newest if self._weather is None else self._weather.seen(self._seen, newest)
+        self._seen = max(self._seen, seen, newest - _FURTHEST_BEHIND + 1)
+        return server.node_at(path, self._seen)
 
     def _reach(self) -> None:
         if self._weather is not None:
             self._weather.before()
         server = self.server
-        if self.number not in server.heard_ms:
-            for listener in self._listeners:
-                listener("LOST")
-            self.number = server.open()
+        if self.is_over:
+            self.renew()
             raise SessionExpiredError
         server.heard_ms[self.number] = max(server.heard_ms[self.number], server.now_ms())
 

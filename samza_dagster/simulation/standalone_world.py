@@ -1,16 +1,18 @@
 """A group of standalone processors in virtual time: production's runner and ZooKeeper code over a virtual ZooKeeper.
 
-Every processor has a clock of its own, which runs too fast or too slow. Between any two of its calls others act; calls
-fail, some of them though they were carried out; watches fire late and out of order, and readings are of several
-moments. Containers hang before they are at work; processors pause, in the middle of what they do too, are cut off, crash at any call,
-come back under their id while their session lives on, leave. Brokers refuse whose session is over. Somebody asks for tasks to be placed and processors to be
-restarted, and overwrites and deletes nodes by hand.
+Every processor has clocks of its own, which run too fast or too slow. Between any two of its calls others act; calls
+fail, some of them though they were carried out; watches fire late and out of order, followers are behind, and readings are of several
+moments. Containers hang, fail and end late; processors pause, in the middle of what they do too, are cut off, crash at any call,
+come back under their id while their session lives on, leave. Sessions are renewed between two calls, and ZooKeeper loses its
+quorum. Brokers refuse whose session is over. Somebody asks for tasks to be placed and processors to be
+restarted, and overwrites and deletes nodes by hand. The job's input gets more partitions.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
-has few containers, each task in one of them, no processor ends by an error, a version for requests moves what they name and nothing else,
-none is made without a cause, and what `standalone_requests` judges of requests.
-At the end of a history, when nothing fails any more: each task has its owner, each request its end, no container
-hangs, and for 24 hours no version is made.
+has few containers, each task in one of them, no processor ends by an error or gives up without a reason, work has stopped
+before its session is over, who has left is shut out before a version is agreed on, a version for requests moves what they name and nothing else,
+none is made without a cause or by what wasn't so while its leader read, and what `standalone_requests` judges of requests.
+At the end of a history, when nothing fails any more: the group is at work, each task has its owner and each input its task, each request its end, no container
+hangs, and for 24 hours no version is made and nobody looks without a pause.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
 no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
@@ -27,6 +29,7 @@ from dataclasses import replace
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from samza_dagster.assignment import by_container_count, by_container_ids, by_locality
+from samza_dagster.assignment.comparison import inputs_of
 from samza_dagster.metadata.zookeeper_store import segments_of
 from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.model.naming import active_task_of
@@ -43,12 +46,16 @@ from samza_dagster.simulation.standalone_server import Change, Server, Session
 from samza_dagster.standalone import commands, requests
 from samza_dagster.standalone.group import BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.processor import Grouper, Settings
+from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)  # fmt: skip
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
+_TASKS = 4
+_COUNTED_WITHIN_MS = 3_000
+_CALLS_A_SESSION = 6
+"""A call fails that has no answer within such a part of the session's time."""
 _DRIFT = 0.01
 _CALM_MS = 180_000
 _AT_REST_MS = 24 * 3_600_000
@@ -65,21 +72,21 @@ class _Killed(BaseException):
     """The processor is gone, in the middle of what it did."""
 
 
-def production(seed: int = 0) -> tuple[Grouper, frozenset[str]]:
-    """A plan that processors publish by, of a job with four tasks and mostly a standby of each, and its active tasks.
+def plan_of(seed: int) -> JobPlan:
+    """By which processors publish, of a job with four tasks and mostly a standby of each.
 
-    In every fifth history it is by one of Samza's groupers, in every seventh without standbys.
+    In every fifth history it is by one of Samza's groupers, in every seventh without standbys or with two, in every third without stores.
     """
     grouper = by_locality if seed % 5 else (by_container_ids, by_container_count)[seed // 5 % 2]
-    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=int(seed % 7 != 3), grouper=grouper)
-    return plan.model, frozenset(f"Partition {number}" for number in range(4))
+    replicas = {3: 0, 5: 2}.get(seed % 7, 1)
+    return JobPlan({"in": _TASKS}, {"in": "kafka"}, replicas, grouper, is_stateful=bool(seed % 3))
 
 
 def world_of(seed: int, *, is_guarded: bool = True) -> StandaloneWorld:
     """The history of a seed as `simulate` runs it: in every other one half of the processors are Samza's own."""
     return StandaloneWorld(
         seed,
-        *production(seed),
+        plan_of(seed),
         follows_pins=bool(seed % 5),
         beside_samza=bool(seed % 2),
         is_guarded=is_guarded,
@@ -101,6 +108,9 @@ class _Weather:
         if self.process is not None:
             self.world.after_write(self.process)
 
+    def seen(self, seen: int, newest: int) -> int:
+        return self.world.seen(seen, newest)
+
 
 class StandaloneWorld(Judge):
     """One history. `beside_samza`: every other processor is Samza's own.
@@ -111,8 +121,7 @@ class StandaloneWorld(Judge):
     def __init__(
         self,
         seed: int,
-        grouper: Grouper,
-        tasks: frozenset[str],
+        plan: JobPlan,
         *,
         follows_pins: bool = True,
         beside_samza: bool = False,
@@ -122,8 +131,8 @@ class StandaloneWorld(Judge):
         self.seed = seed
         self.now_ms = 1_000_000
         self.events = 0
-        self._grouper = grouper
-        self._tasks = tasks
+        self._plan = plan
+        self._tasks = frozenset(f"Partition {number}" for number in range(_TASKS))
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
         self._server = Server(SETTINGS.session_ms, lambda: self.now_ms)
@@ -143,12 +152,17 @@ class StandaloneWorld(Judge):
         self._has_pauses = chance.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none, and calls take no time."""
         self._interleaved = chance.choice([0.002, 0.01])
-        self._failing = chance.choice([0, 0, 0.003])
-        self._by_hand = chance.choice([0, 0, 0, 0.01]) if not beside_samza else 0
+        self._failing = chance.choice([0, 0.003, 0.01])
+        self._lags = chance.random() < 0.5
+        self._trouble = chance.choice([0.1, 0.3, 1])
+        """In how far processors pause, are cut off, end, come and go: all the time they get nowhere."""
+        self._by_hand = chance.choice([0, 0.01, 0.03]) if not beside_samza else 0
         self._let_in: dict[str, bool] | None = (
             {} if chance.random() < 0.4 and not beside_samza else None
         )
+        self._gone: set[str] = set()
         self._hangs = seed % 5 == 1
+        self._grows = chance.choice([0, 0.0003, 0.0003]) if not self._by_hand else 0
         self._asks = chance.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int, bool]] = []
         self._watches: list[tuple[int, VirtualProcess]] = []
@@ -189,14 +203,17 @@ class StandaloneWorld(Judge):
             lambda: self.now_ms,
             1 + chance.uniform(-_DRIFT, _DRIFT),
             chance.randrange(10_000),
+            chance.choice([-60_000, 0, 0, 60_000]),
             is_samzas=is_samzas,
             fence=None if self._let_in is None else VirtualFence(self._let_in, self._is_failing),
             hangs=self._hangs,
+            has_wardens=self._has_pauses,
+            plan=self._plan,
         )
         settings = self._settings
         if process.is_samzas:
             settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
-        process.begin(processor_id, f"h{chance.randrange(3)}", settings, self._grouper)
+        process.begin(processor_id, f"h{chance.randrange(3)}", settings)
         weather.process = process
         self._processes.append(process)
 
@@ -209,22 +226,30 @@ class StandaloneWorld(Judge):
         self.events += 1
         chance = self.random
         dice = chance.random()
+        if dice > 0.957 and chance.random() > self._trouble:
+            dice = 0.5
         if dice < 0.5 or not self._processes:
             self._pass(chance.randrange(1, 300) if self._depth == 0 or self._has_pauses else 0)
         if not self._processes or (dice > 0.995 and len(self._processes) < 6):
             self._join(f"p{chance.randrange(6)}")
             return
         process = chance.choice(self._processes)
-        if 0.96 < dice < 0.965 and self._has_pauses and not process.is_samzas:
+        if 0.957 < dice < 0.958:
+            self._lose_quorum()
+        elif 0.958 <= dice < 0.96:
+            process.fail()
+        elif 0.96 <= dice < 0.965 and self._has_pauses and not process.is_samzas:
             process.paused_until_ms = self.now_ms + chance.randrange(8_000)
         elif 0.965 <= dice < 0.98:
             process.cut_off_until_ms = self.now_ms + chance.randrange(8_000)
-        elif 0.98 <= dice < 0.988:
+        elif 0.98 <= dice < 0.986:
             self._crash(process)
-        elif 0.988 <= dice < 0.99:
+        elif 0.986 <= dice < 0.992:
             process.runner.leave()
         if chance.random() < self._asks:
             self._placement.ask(self._server, request_of(chance, self._tasks, self.now_ms))
+        if self._version and chance.random() < self._grows:
+            self._grow()
         if chance.random() < self._by_hand:
             self._change_by_hand()
         if chance.random() < 0.2 or (
@@ -250,6 +275,9 @@ class StandaloneWorld(Judge):
             self._meanwhile() if self._depth < _DEEPEST else self._pass(200)
         if process not in self._processes:
             raise _Killed
+        gives_up_ms = self.now_ms + self._settings.session_ms // _CALLS_A_SESSION
+        while self._has_pauses and self.now_ms < min(process.cut_off_until_ms, gives_up_ms):
+            self._pass(100)  # as kazoo waits for a connection, which may come
         if self.now_ms < process.cut_off_until_ms or chance.random() < self._failing:
             raise ConnectionLoss
 
@@ -258,6 +286,12 @@ class StandaloneWorld(Judge):
         self._note_changes(process)
         if not self._is_calm and self.random.random() < self._failing:
             raise ConnectionLoss
+
+    def seen(self, seen: int, newest: int) -> int:
+        """How far the follower of a session has come that has shown it that before."""
+        if self._is_calm or not self._lags or seen >= newest or self.random.random() < 0.7:
+            return newest
+        return self.random.randint(seen, newest)
 
     def _meanwhile(self) -> None:
         self._depth += 1
@@ -282,8 +316,15 @@ class StandaloneWorld(Judge):
         self.now_ms = now_ms
         for process in self._processes:  # kazoo's own thread
             is_heard = now_ms >= max(process.paused_until_ms, process.cut_off_until_ms)
-            if is_heard and process.session.number in self._server.heard_ms:
+            if now_ms >= max(process.paused_until_ms, process.counts_ms):
+                process.count(self._plan)
+            if not is_heard:
+                continue
+            if not process.session.is_over:
                 self._server.heard_ms[process.session.number] = now_ms
+            elif not self._is_calm and self.random.random() < 0.3:  # before anybody asks again
+                process.session.renew()
+        self._judge_sessions()
         self._server.expire()
         self._note_changes(None)
         self._ghosts = [ghost for ghost in self._ghosts if now_ms < ghost[1]]
@@ -316,6 +357,8 @@ class StandaloneWorld(Judge):
             if self.now_ms >= process.cut_off_until_ms:
                 process.session.stop()
                 self._note_changes(None)
+            if not self._is_calm and self.random.random() < 0.7:  # as a service manager does
+                self._join(process.state.processor_id)
 
     def _crash(self, process: VirtualProcess) -> None:
         """The process is gone; its containers end when its warden sees that. It may come back at once, while its session lives on."""
@@ -325,6 +368,21 @@ class StandaloneWorld(Judge):
             self._ghosts.append((each, ends_ms, process.is_wrecked))
         if self.random.random() < 0.7:
             self._join(process.state.processor_id)
+
+    def _grow(self) -> None:
+        """The job's input gets more partitions; processors count them from time to time."""
+        self._grows, more = 0, self.random.choice([_TASKS // 2, _TASKS, 2 * _TASKS])
+        self._plan = replace(self._plan, partition_counts={"in": _TASKS + more})
+        for process in self._processes:
+            process.counts_ms = self.now_ms + self.random.randrange(_COUNTED_WITHIN_MS)
+
+    def _lose_quorum(self) -> None:
+        """Nobody reaches ZooKeeper; once it has a leader again, all sessions that it had have their time from then on."""
+        until_ms = self.now_ms + self.random.randrange(8_000)
+        for process in self._processes:
+            process.cut_off_until_ms = max(process.cut_off_until_ms, until_ms)
+        for session in self._server.heard_ms:
+            self._server.heard_ms[session] = max(self._server.heard_ms[session], until_ms)
 
     def _change_by_hand(self) -> None:
         """Somebody overwrites a node with what it can't hold, or deletes it."""
@@ -342,12 +400,15 @@ class StandaloneWorld(Judge):
                 (PATHS.agreed_version, None),
                 (PATHS.barrier_state(newest), b"garbage"),
                 (PATHS.barrier_state(newest), None),
+                *[(f"{PATHS.barriers}/barrier_{newest}", None)] * 4,  # versions go back
+                (PATHS.barrier_participants(newest), None),
                 (f"{PATHS.models}/{newest}/0", segments_of(b"garbage")[0]),
                 (f"{PATHS.models}/{newest}", None),
                 (f"{PATHS.task_locality}/Partition 0", b"\xff\xfe"),
                 (PATHS.task_locality, None),
                 (f"{PATHS.running}/{node.rpartition('/')[2]}", b"garbage"),
                 (f"{PATHS.pins}/Partition 1", b"garbage"),
+                (f"{PATHS.restarts}/p{chance.randrange(6)}", b"garbage"),
                 (PATHS.restarts, None),
                 (node, b"garbage"),
                 (node, None),
@@ -368,6 +429,8 @@ class StandaloneWorld(Judge):
         if path == PATHS.pins or path.startswith(f"{PATHS.pins}/"):
             self._placement.pins.pop("Partition 1", None)
         server.changes.clear()
+        highest = self._view().highest  # of what nobody finds any more, nobody knows that it was
+        self._version, self._agreed = min(self._version, highest), min(self._agreed, highest)
 
     # What is judged.
 
@@ -383,16 +446,44 @@ class StandaloneWorld(Judge):
             )
             placement.started_ms[process.state.processor_id] = self.now_ms
             placement.started_at |= dict.fromkeys(tasks, process.state.location)
+        elif isinstance(command, commands.EndBarrier) and self._let_in is not None:
+            there = self._server.node(PATHS.processors).children
+            self._gone = {each for each in self._let_in if each.rpartition("-")[2] not in there}
+        elif isinstance(command, commands.GiveUp) and not process.may_give_up():
+            raise self.broken("nobody gives up without a reason", command.why)
         elif isinstance(command, commands.Publish) and not process.is_samzas:
             self._judge_version(process, command)
+
+    def _judge_sessions(self) -> None:
+        """Whoever isn't heard of any more has stopped by then, by its own clock or by its wardens'."""
+        by_lease = self._has_pauses and not self._is_calm
+        for process in self._processes:
+            over_ms = self._server.over_ms(process.session.number)
+            if over_ms is None or self.now_ms < over_ms or process.is_samzas:
+                continue
+            for each in process.outliving(over_ms, by_lease=by_lease):
+                raise self.broken("work has stopped before its session is over", each)
 
     def failed(self, process: VirtualProcess) -> None:
         """See `Judge`."""
         del process
         self._published = ((), 0)  # it may publish once more
 
+    def _judge_reading(self, process: VirtualProcess, seen: GroupView) -> None:
+        """What a leader decides on was so at some time while it read."""
+        for path in (PATHS.task_locality, PATHS.standby_locality):
+            for name in self._server.names_since(path, process.reads_from):
+                found = self._server.data_since(f"{path}/{name}", process.reads_from)
+                was = {data.decode(errors="replace") if data else None for data in found}
+                if seen.locality.get(name) not in was:
+                    seen_at = seen.locality.get(name)
+                    raise self.broken(
+                        "it decides on what it reads", f"{name} at {seen_at}, not {was}"
+                    )
+
     def _judge_version(self, process: VirtualProcess, command: commands.Publish) -> None:
         seen = process.seen
+        self._judge_reading(process, seen)
         if self._follows_pins:
             for broken in self._placement.unmet(command.model, seen):
                 raise self.broken(broken, f"version {command.version}")
@@ -408,6 +499,8 @@ class StandaloneWorld(Judge):
         }
         if asked and self._follows_pins and moved - allowed:
             raise self.broken("a request moves what it names alone", f"{sorted(moved)} for {asked}")
+        if inputs_of(command.model) != inputs_of(seen.model):
+            return
         if not asked and _spread(command.model) >= _spread(seen.model):
             raise self.broken("no version without a cause", f"{command.version}")
 
@@ -436,6 +529,9 @@ class StandaloneWorld(Judge):
                 self._published = (process.seen.members, version)
         elif change.path == PATHS.agreed_version and change.data:
             agreed = int(change.data)
+            let_in = self._let_in or {}
+            for each in [each for each in self._gone if let_in[each]]:
+                raise self.broken("who has left is shut out before all agree", each)
             if agreed <= self._agreed:
                 raise self.broken("agreed versions only grow", f"{agreed} after {self._agreed}")
             self._agreed = agreed
@@ -457,7 +553,10 @@ class StandaloneWorld(Judge):
         """Nothing fails any more; then nothing happens any more."""
         self._is_calm, self._hangs, self._changed_ms = True, False, self.now_ms
         for process in self._processes:
-            process.paused_until_ms, process.cut_off_until_ms, process.hangs = 0, 0, False
+            process.paused_until_ms, process.cut_off_until_ms = 0, 0
+            process.hangs = process.has_wardens = False
+        if self._version and self._grows:
+            self._grow()
         self._settle(_CALM_MS)
         for _ in range(4 if self._settings.probe_ms > _CALM_MS else 0):
             self._advance_to(self.now_ms + self._settings.probe_ms)
@@ -469,18 +568,35 @@ class StandaloneWorld(Judge):
         owned = [task for run, _ in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self.broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+        if not self._view().is_at_work:
+            raise self.broken("a group comes to work", f"not after {_CALM_MS} ms")
         for process in self._processes:
             count = len(process.active_containers())
             if count > process.state.settings.containers:
                 raise self.broken("few containers when all is calm", f"{count}")
             for hung in process.hung(self.now_ms):
                 raise self.broken("no container hangs for good", hung)
+        self._judge_inputs(self._view())
         left, leader = self._placement.open_ones(), self._view().leader
         if left and leader is not None and leader.holds_standbys and not self._by_hand:
             raise self.broken("each request ends", f"{left} after {_CALM_MS} ms")
         codes = (each.status_code.value for each in self._placement.responses.values())
         self._answers = Counter(codes)
         self._rest()
+
+    def _judge_inputs(self, group: GroupView) -> None:
+        """What the input has got is read by the task that has its keys; else it is said that nobody reads it."""
+        count = self._plan.partition_counts["in"]
+        is_taken = not self._plan.is_stateful and count % _TASKS == 0
+        read = range(count if is_taken else _TASKS)
+        owed = {("in", number): f"Partition {number % _TASKS}" for number in read}
+        if not self._by_hand and inputs_of(group.model) != owed:
+            raise self.broken("inputs that grow have their task", f"{inputs_of(group.model)}")
+        leader = group.leader
+        if count == len(read) or leader is None or not leader.holds_standbys:
+            return
+        if not group.running[leader.sequence].trouble:
+            raise self.broken("it is said what nobody reads", f"{count - len(read)} partitions")
 
     def _settle(self, ms: int) -> None:
         ends_ms = self.now_ms + ms
@@ -511,14 +627,17 @@ class StandaloneWorld(Judge):
         return is_at_work
 
     def _rest(self) -> None:
-        before, steps = self._version, 12
+        before, steps, hasty = self._version, 12, list[str]()
         for _ in range(steps):
             self.now_ms += _AT_REST_MS // steps
             self._advance_to(self.now_ms)
             for _ in range(3):
                 for process in list(self._processes):
                     self._turn(process)
+                hasty = [p.state.processor_id for p in self._processes if p.is_hasty]
                 self._advance_to(self.now_ms + 100)
+            for each in hasty:
+                raise self.broken("who has nothing to do looks at leisure", each)
         if self._version != before:
             raise self.broken(
                 "a group at rest stays at rest", f"{self._version - before} versions in a day"
@@ -542,16 +661,12 @@ class StandaloneWorld(Judge):
                 if task in owned:
                     raise self.broken("one owner for a task", task)
                 owned.add(task)
-        there = {
-            (task, process.state.location)
-            for process in self._processes
-            if not process.is_wrecked
-            for run in process.run.values()
-            for task in run.tasks
-        }
-        for task, place in there:
-            if (f"Standby-{task}-0", place) in there:
-                raise self.broken("a standby is elsewhere than its active", f"{task} at {place}")
+        there: dict[tuple[str, str], str] = {}
+        for process in self._processes:
+            for task in () if process.is_wrecked else process.tasks():
+                place = process.state.location
+                if there.setdefault((active_task_of(task), place), task) != task:
+                    raise self.broken("copies of a task are elsewhere", f"{task} at {place}")
 
     def broken(self, rule: str, seen: str) -> GroupViolation:
         """See `Judge`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -57,11 +57,6 @@ class Job:
                     self.hosts[processor] = place.host, place.since_ms
 
     @property
-    def unreadable(self) -> int:
-        """Records of its own topics."""
-        return self.found.unreadable
-
-    @property
     def deployment_id(self) -> str | None:
         """`app.run.id` of the running deployment."""
         return self.config.get("app.run.id")
@@ -79,6 +74,14 @@ class Job:
             )
             for name, processor in sorted(self.found.containers.items())
         )
+
+    @cached_property
+    def tasks_of(self) -> Mapping[str, Sequence[Task]]:
+        """Processor → its tasks, in order."""
+        found: dict[str, list[Task]] = {}
+        for task in sorted(self.tasks, key=lambda task: task.processor):
+            found.setdefault(task.processor, []).append(task)
+        return found
 
     @cached_property
     def changelogs(self) -> tuple[StoreChangelog, ...]:
@@ -115,7 +118,7 @@ class Job:
 
     def mode_of(self, processor: str) -> str:
         """Of its tasks; of one without tasks its group tells it."""
-        modes = {task.mode for task in self.tasks if task.processor == processor}
+        modes = {task.mode for task in self.tasks_of.get(processor, ())}
         if modes:
             return STANDBY if modes == {STANDBY} else ACTIVE
         return STANDBY if self.active_of(processor) != processor else ACTIVE
@@ -130,9 +133,7 @@ class Job:
 
     @cached_property
     def _actives(self) -> Mapping[str, str]:
-        names: dict[str, list[str]] = {}
-        for task in self.tasks:
-            names.setdefault(task.processor, []).append(task.name)
+        names = {processor: [t.name for t in tasks] for processor, tasks in self.tasks_of.items()}
         runs_active = {task.processor for task in self.tasks if task.mode != STANDBY}
         groups = {processor: place.group for processor, place in self.places.items()}
         return {**actives(names, names.keys() - runs_active), **groups}

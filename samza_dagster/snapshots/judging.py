@@ -13,12 +13,22 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.snapshots import lag, readiness
 from samza_dagster.snapshots.found import Found
-from samza_dagster.snapshots.history import Replica, earlier_reports, last_heard_ms
+from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
 from samza_dagster.snapshots.job import KEPT_REPORTS, Job
-from samza_dagster.snapshots.lag import Row
 from samza_dagster.snapshots.reading import JobId
+from samza_dagster.snapshots.rows import (
+    Replica,
+    Row,
+    container_rows,
+    lag_row,
+    paces,
+    replicas,
+    restore_rows,
+    task_rows,
+    violation_rows,
+    with_readiness,
+)
 from samza_dagster.snapshots.tables import Tables, arrow_table
 
 LEAST_JOBS, MOST_JOBS = 10, 100
@@ -77,13 +87,14 @@ class Judge:
             ranges: Ranges = topics.offset_ranges(names) if names else {}
             earlier = self._earlier(jobs)
             known = [
-                (job, list(lag.replicas(job, ranges, earlier.get((job.name, job.id), {}))))
+                (job, list(replicas(job, ranges, earlier.get((job.name, job.id), {}))))
                 for job in jobs
             ]
             times = {
                 at
                 for job, every in known
-                for at in (*lag.times_asked(every, job.patience_ms), *readiness.times_asked(every))
+                for one in every
+                for at in one.times_asked(job.patience_ms)
             }
             first_since = topics.offsets_since(times) if times else {}
         heard_ms = self._last_heard_ms(known)
@@ -100,7 +111,7 @@ class Judge:
             lags = [
                 (
                     one,
-                    lag.lag_row(
+                    lag_row(
                         *(one, job.patience_ms, first_since),
                         all_observed=observed,
                         silent_ms=silent.get((one.task.name, one.store.store)),
@@ -112,18 +123,20 @@ class Judge:
                 **job.silences_ms(self.newest_ms),
                 **{t: ms for (t, _), ms in silent.items()},
             }
-            standbys, records = readiness.with_readiness(
+            standbys, records = with_readiness(
                 job, lags, first_since, self.bounds, silences, self.errors
             )
             published += [(ident, *record) for record in records]
             found: Mapping[str, Iterable[Row]] = {
-                "container_locality": lag.container_rows(job),
-                "task_locality": lag.task_rows(job),
+                "container_locality": container_rows(job),
+                "task_locality": task_rows(job),
                 "changelog_lag": [row for _, row in lags],
                 "standby_readiness": standbys,
-                **readiness.restore_rows(job, lags, self._speeds(job, lags)),
-                "violations": lag.violation_rows(job, every),
-                "snapshots": [{"unreadable": job.unreadable, "unread": self.why_unread.get(ident)}],
+                **restore_rows(job, lags, self._speeds(job, lags)),
+                "violations": violation_rows(job, every),
+                "snapshots": [
+                    {"unreadable": job.found.unreadable, "unread": self.why_unread.get(ident)}
+                ],
             }
             stamp: Row = {
                 "snapshot_time": self.at_ms,
@@ -136,13 +149,12 @@ class Judge:
         return Judged(
             {table: arrow_table(table, its) for table, its in rows.items()},
             published,
-            sum(job.unreadable for job in jobs),
+            sum(job.found.unreadable for job in jobs),
         )
 
-    def _speeds(self, job: Job, lags: Iterable[tuple[lag.Replica, Row]]) -> Speeds:
+    def _speeds(self, job: Job, lags: Iterable[tuple[Replica, Row]]) -> Speeds:
         """How fast restores are by earlier snapshots; where these tell nothing, as the job's standbys apply now."""
-        now = [(row["host"], row["apply_per_s"]) for _, row in lags if readiness.is_restoring(row)]
-        known = speeds(now, job.found.starts, START_S)
+        known = speeds(paces(row for _, row in lags), job.found.starts, START_S)
         if self.speeds.pace is None:
             return known
         return replace(known, pace=self.speeds.pace, pace_on=self.speeds.pace_on)
@@ -157,8 +169,8 @@ class Judge:
         return earlier_reports(self.tables, names, self.at_ms, since_ms, before_ms)
 
     def _last_heard_ms(
-        self, known: Sequence[tuple[Job, Sequence[lag.Replica]]]
-    ) -> Mapping[Replica, int]:
+        self, known: Sequence[tuple[Job, Sequence[Replica]]]
+    ) -> Mapping[tuple[str, str, str, str], int]:
         """Of replicas of which nothing is in the window, when they were heard by earlier snapshots."""
         unheard = {
             (job.name, job.id, one.task.name, one.store.store)

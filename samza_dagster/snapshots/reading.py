@@ -176,14 +176,16 @@ class _Reading:
                     consumer.incremental_unassign([TopicPartition(*at)])
 
     def _keep(self, at: Partition, span: Span, offset: int, message: Message) -> None:
-        came_ms, key, value = message.timestamp()[1], message.key(), message.value()
+        came_ms, value = message.timestamp()[1], message.value()
         if span.what == METRICS:
             refuse_future(came_ms, self._now_ms)
             self._newest_ms[at] = came_ms
             report = standby_report(value, self._jobs)
             if report is not None:
                 self._keep_report(at, offset, came_ms, report)
-        elif span.what == STATE:
+            return
+        key = message.key()
+        if span.what == STATE:
             self._found[at].read_state(key, value, came_ms)
         elif span.what == COORDINATOR:
             self._found[at].read_stream(key, value, came_ms)

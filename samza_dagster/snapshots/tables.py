@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, Field, Schema, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import (
+    CommitFailedError,
+    DeltaError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
 from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
 
@@ -206,10 +211,12 @@ class Tables:
         try:
             yield
         except (DeltaError, OSError, _ARROW_ERROR) as error:
+            seen = " ".join(_COLOURS.sub("", str(error)).split())[:300]
+            fix = "room and rights there, its address, or the storage options that it needs"
+            if isinstance(error, SchemaMismatchError) or "FieldRef" in seen:
+                fix = "another uri: the columns of this table are those of another release"
             raise Unreachable(
-                f"table {self.location(table)} of snapshots",
-                seen=" ".join(_COLOURS.sub("", str(error)).split())[:300],
-                fix="room and rights there, its address, or the storage options that it needs",
+                f"table {self.location(table)} of snapshots", seen=seen, fix=fix
             ) from error
 
 

@@ -119,10 +119,7 @@ class Containers:
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
     def expect(self, command: Expect, there: Callable[[str], None]) -> None:
-        """Launches processes that wait for these starts, which may never come, and ends others that wait.
-
-        `there` is called with the id of each that is waiting, and of those for which nothing is launched.
-        """
+        """As `ContainerControl`: processes are launched that wait. `there` hears of those, too, for which none is."""
         served, roster = self._served(command), self._supervisor.roster
         expected: dict[str, _Parked] = {}
         for each in command.containers:
@@ -140,10 +137,7 @@ class Containers:
             roster.changed.notify_all()
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
-        """Starts them, and doesn't wait; `at_work` is called with the id of one that has checked in.
-
-        Raises `ActionFailed` when one can't be started.
-        """
+        """As `ContainerControl`; who has checked in is at work. Raises `ActionFailed` when one can't be started."""
         served = self._served(command)
         for each in command.containers:
             own = each.processor_id
@@ -177,7 +171,7 @@ class Containers:
             self._supervisor.release(execution_id)
 
     def stop(self, containers: Collection[str], stopped: Callable[[str], None]) -> None:
-        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
+        """As `ContainerControl`."""
         with self._supervisor.roster.changed:
             stopping = {each: self._started.pop(each).execution_id for each in containers}
         threading.Thread(target=self._stop_these, args=(stopping, stopped), daemon=True).start()

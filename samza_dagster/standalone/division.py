@@ -39,7 +39,7 @@ def divided(
         {name: task for name, task in tasks_of(given, mode).items() if name not in placed}
         for mode in TaskMode
     ]
-    return (*kept, *_new(processor_id, filter(None, wanted), {*taken, *_ids(containers)}))
+    return (*kept, *_new(processor_id, filter(None, wanted), {*taken, *ids_of(containers)}))
 
 
 def merged(
@@ -53,7 +53,7 @@ def merged(
         return containers
     others = tuple(each for each in containers if each not in few)
     tasks = {name: task for each in few for name, task in each.tasks.items()}
-    return (*others, *_new(processor_id, [tasks], {*taken, *_ids(containers)}))
+    return (*others, *_new(processor_id, [tasks], {*taken, *ids_of(containers)}))
 
 
 def served_model(
@@ -92,5 +92,6 @@ def _new(processor_id: str, wanted: Iterable[Tasks], taken: set[str]) -> Iterato
         yield ContainerModel(processor_id=new, tasks=dict(tasks))
 
 
-def _ids(containers: Containers) -> set[str]:
-    return {each.processor_id for each in containers}
+def ids_of(containers: Containers) -> frozenset[str]:
+    """Of each its own."""
+    return frozenset(each.processor_id for each in containers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse
 
 
@@ -115,9 +115,14 @@ class GroupView:
         """The member that leads; None in an empty group."""
         return self.members[0] if self.members else None
 
+    @property
+    def containers(self) -> Mapping[str, ContainerModel]:
+        """What the newest version gives each processor."""
+        return {} if self.model is None else self.model.containers
+
     def work_of(self, processor_id: str) -> ContainerModel | None:
         """The tasks that the newest version gives a processor; None: none."""
-        found = None if self.model is None else self.model.containers.get(processor_id)
+        found = self.containers.get(processor_id)
         return found if found is not None and found.tasks else None
 
     def first_of(self, processor_id: str) -> Member | None:
@@ -135,6 +140,13 @@ class GroupView:
         is_agreed = self.barrier is not None and self.barrier.state is BarrierState.DONE
         ours = (member for member in self.members if member.holds_standbys)
         return is_agreed and all(map(self.runs_newest, ours))
+
+    @property
+    def without_processor(self) -> list[str]:
+        """Active tasks that the newest version gives to nobody who is registered: nobody processes them."""
+        left = (c.tasks for pid, c in self.containers.items() if self.first_of(pid) is None)
+        active = TaskMode.ACTIVE
+        return sorted(t for tasks in left for t in tasks if tasks[t].task_mode is active)
 
     @property
     def has_duplicates(self) -> bool:

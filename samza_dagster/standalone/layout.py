@@ -8,26 +8,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from samza_dagster.assignment.comparison import actives_of
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode
+from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode, TaskModel
 from samza_dagster.model.naming import active_task_of
 from samza_dagster.standalone.group import LocalStores, Member, Pin, Running
 
 PROTOCOL_VERSION = "1.0"
 _LAYOUT_VERSION = "2.0"
-_GENERATION = "jobModelGeneration"
 Inputs = tuple[SystemStreamPartition, ...]
 _Read = TypeVar("_Read")
 
 
-@dataclass(frozen=True)
 class GroupPaths:
-    """The nodes of one job's group, all below `root`."""
+    """The nodes of one job's group, all below `root`.
 
-    root: str
+    Of Samza: below `processors` each registered processor has an ephemeral node, numbered by ZooKeeper. `version` holds
+    the newest version of the JobModel that was published, `agreed_version` the newest that the group has agreed on. Each
+    version has its JobModel below `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's location.
+
+    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each processor that may hold
+    standbys announces itself. `placement` is a metadata store with placement requests and responses. `pins` has the location
+    where a task is to be, `restarts` the request by which a processor is to restart its containers, and below `running`
+    each processor's ephemeral node, by its sequence, says which version it runs.
+    """
+
+    def __init__(self, root: str) -> None:
+        generation = f"{root}/jobModelGeneration"
+        self.root = root
+        self.processors = f"{root}/processors"
+        self.version = f"{generation}/jobModelVersion"
+        self.agreed_version = f"{generation}/activeJobModelVersion"
+        self.models = f"{generation}/jobModels"
+        self.barriers = f"{generation}/jobModelUpgradeBarrier/versionBarriers"
+        self.task_locality = f"{root}/taskLocality"
+        self.standby_locality = f"{root}/standbyTaskLocality"
+        self.standby_processors = f"{root}/standbyProcessors"
+        self.placement = f"{root}/placement"
+        self.pins = f"{root}/pins"
+        self.restarts = f"{root}/restarts"
+        self.running = f"{root}/running"
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> GroupPaths:
@@ -40,66 +62,6 @@ class GroupPaths:
             raise InvalidInput("a group in ZooKeeper", seen="no job.name", fix="set job.name")
         app = f"app-{config.get('app.name') or name}-{config.get('app.id') or job_id}"
         return cls(f"/{app}/{name}-{job_id}-{_LAYOUT_VERSION}-coordinationData")
-
-    @property
-    def processors(self) -> str:
-        """Below it each registered processor has an ephemeral node, numbered by ZooKeeper."""
-        return f"{self.root}/processors"
-
-    @property
-    def version(self) -> str:
-        """Holds the newest version of the JobModel that was published."""
-        return f"{self.root}/{_GENERATION}/jobModelVersion"
-
-    @property
-    def agreed_version(self) -> str:
-        """Holds the newest version that the group has agreed on."""
-        return f"{self.root}/{_GENERATION}/activeJobModelVersion"
-
-    @property
-    def models(self) -> str:
-        """Below it each version's JobModel, in segments."""
-        return f"{self.root}/{_GENERATION}/jobModels"
-
-    @property
-    def barriers(self) -> str:
-        """Below it each version's barrier."""
-        return f"{self.root}/{_GENERATION}/jobModelUpgradeBarrier/versionBarriers"
-
-    @property
-    def task_locality(self) -> str:
-        """Below it the location of each task, by the task's name."""
-        return f"{self.root}/taskLocality"
-
-    @property
-    def standby_locality(self) -> str:
-        """The same of standby tasks: ours alone, as Samza has none."""
-        return f"{self.root}/standbyTaskLocality"
-
-    @property
-    def standby_processors(self) -> str:
-        """Below it each processor that may hold standbys announces itself: ours alone, as Samza has none."""
-        return f"{self.root}/standbyProcessors"
-
-    @property
-    def placement(self) -> str:
-        """Below it, in a metadata store, placement requests and responses: ours alone, as all that follow."""
-        return f"{self.root}/placement"
-
-    @property
-    def pins(self) -> str:
-        """Below it the location where a task is to be, by the task's name."""
-        return f"{self.root}/pins"
-
-    @property
-    def restarts(self) -> str:
-        """Below it the request by which a processor is to restart its containers, by the processor's id."""
-        return f"{self.root}/restarts"
-
-    @property
-    def running(self) -> str:
-        """Below it each processor's ephemeral node says which version it runs, by its sequence."""
-        return f"{self.root}/running"
 
     def barrier_state(self, version: int) -> str:
         """`NEW`, `DONE` or `TIMED_OUT`."""
@@ -132,8 +94,7 @@ def member_of(sequence: str, data: bytes) -> Member:
 
 def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
     """What a processor of ours says of itself; Samza's own node for it has no place for more."""
-    found = {"processor_id": processor_id, **stores._asdict()}
-    return json.dumps(found).encode()
+    return document_data({"processor_id": processor_id, **stores._asdict()})
 
 
 def announcement_of(data: bytes) -> tuple[str, LocalStores]:
@@ -158,28 +119,18 @@ def model_data(model: JobModel) -> bytes:
 def model_of(data: bytes) -> JobModel:
     """Reads what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
     model = JobModel.from_json(data)
-    inputs = {
-        name: task.system_stream_partitions
-        for container in model.containers.values()
-        for name, task in container.tasks.items()
-        if task.task_mode is TaskMode.ACTIVE
-    }
+    inputs = {each.task_name: each.system_stream_partitions for each in actives_of(model)}
     return _with_inputs(model, lambda name: inputs.get(active_task_of(name), ()))
 
 
 def _with_inputs(model: JobModel, of_standby: Callable[[str], Inputs]) -> JobModel:
+    def read(name: str, task: TaskModel) -> TaskModel:
+        is_active, inputs = task.task_mode is TaskMode.ACTIVE, of_standby(name)
+        return task if is_active else task.model_copy(update={"system_stream_partitions": inputs})
+
     containers = {
-        processor_id: container.model_copy(
-            update={
-                "tasks": {
-                    name: task
-                    if task.task_mode is TaskMode.ACTIVE
-                    else task.model_copy(update={"system_stream_partitions": of_standby(name)})
-                    for name, task in container.tasks.items()
-                }
-            }
-        )
-        for processor_id, container in model.containers.items()
+        pid: each.model_copy(update={"tasks": {n: read(n, t) for n, t in each.tasks.items()}})
+        for pid, each in model.containers.items()
     }
     return model.model_copy(update={"containers": containers})
 
@@ -194,9 +145,9 @@ def version_of(data: bytes | None) -> int:
     return int(text)
 
 
-def pin_data(pin: Pin) -> bytes:
-    """What the node of a pinned task holds."""
-    return json.dumps(pin._asdict()).encode()
+def document_data(document: Mapping[str, object]) -> bytes:
+    """What the node holds of a pinned task, of a processor that is to be restarted, or of what one runs."""
+    return json.dumps(document).encode()
 
 
 def pin_of(task: str, data: bytes | None) -> Pin:
@@ -206,19 +157,9 @@ def pin_of(task: str, data: bytes | None) -> Pin:
     )
 
 
-def restart_data(uuid: str) -> bytes:
-    """What the node of a processor that is to be restarted holds."""
-    return json.dumps({"uuid": uuid}).encode()
-
-
 def restart_of(processor_id: str, data: bytes | None) -> str:
     """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
     return _read(f"the restart of {processor_id}", data, lambda found: str(found["uuid"]))
-
-
-def running_data(running: Running) -> bytes:
-    """What a processor says that runs its part of a version."""
-    return json.dumps(running._asdict()).encode()
 
 
 def running_of(sequence: str, data: bytes | None) -> Running:

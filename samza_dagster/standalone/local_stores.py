@@ -55,19 +55,17 @@ def local_stores(
 
 def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
     """What to do about stores that a processor's user may not use; empty when there are none."""
-    if not stores:
-        return []
-    return [
+    text = (
         f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
         "all processors of a location run as one user"
-    ]
+    )
+    return [text] if stores else []
 
 
 def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
     """What to know about stores that a processor doesn't use; empty when there are none."""
-    if not stores:
-        return []
-    return [
+    text = (
         f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
         "nobody clears them away"
-    ]
+    )
+    return [text] if stores else []

@@ -129,6 +129,10 @@ It has a container for each member, without tasks where none are left: who is in
 """
 
 
+Step = tuple[ProcessorState, tuple[Command, ...]]
+"""What a processor is from now on, and what it does."""
+
+
 def registered(state: ProcessorState, sequence: str, now_ms: int) -> ProcessorState:
     """Its node was made."""
     return replace(state, sequence=sequence, registered_ms=now_ms, found=None)
@@ -145,28 +149,13 @@ def inputs_changed(state: ProcessorState, now_ms: int) -> ProcessorState:
     return replace(state, plan_ms=now_ms) if is_settled else state
 
 
-def stopped(state: ProcessorState, containers: frozenset[str]) -> ProcessorState:
-    """These containers have ended, be it by themselves."""
-    return replace(state, work=state.work.ended(containers))
-
-
-def is_there(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
-    """That container is expected, and its process waits for its start."""
-    return replace(state, work=state.work.now_there(container, now_ms))
-
-
-def at_work(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
-    """That container processes its tasks."""
-    return replace(state, work=state.work.now_at_work(container, now_ms))
-
-
 def step(
     state: ProcessorState,
     group: GroupView | None,
     now_ms: int,
     grouper: Grouper,
     asked_ms: int | None = None,
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+) -> Step:
     """What follows from one reading of the group, which was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
 
     What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
@@ -174,7 +163,7 @@ def step(
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms if asked_ms is None else asked_ms)
-    if state.sequence is None or _is_silent(state, now_ms):
+    if state.sequence is None or now_ms >= silent_from(state):
         state, ended = without_work(state, now_ms)
         if group is not None and state.sequence is None and not state.work.running:
             return state, (*ended, Register())
@@ -191,7 +180,7 @@ def step(
     if late is not None and now_ms >= late.since_ms + state.settings.start_ms:
         why = f"container {late.container} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
         return state, (GiveUp(why),)
-    state = _with_samza(state, group, now_ms)
+    state = _with_samza(replace(state, running=group.running.get(state.sequence)), group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
     said = (state.running or Running(0))._replace(trouble=state.said)
     state, told = _reporting(state, said) if state.running or state.said else (state, ())
@@ -221,10 +210,6 @@ def silent_from(state: ProcessorState) -> int:
     return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
 
 
-def _is_silent(state: ProcessorState, now_ms: int) -> bool:
-    return now_ms >= silent_from(state)
-
-
 def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tuple[StopWork, ...]]:
     """It stops all that it runs, if that isn't being stopped."""
     work, orders = state.work.without().ordered(now_ms, state.settings.runs_on_ms)
@@ -246,18 +231,14 @@ def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> Process
     return replace(state, samza=samza, samza_left_ms=now_ms if has_left else state.samza_left_ms)
 
 
-def _as_duplicate(
-    state: ProcessorState, first: Member, now_ms: int
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _as_duplicate(state: ProcessorState, first: Member, now_ms: int) -> Step:
     if now_ms < state.registered_ms + 2 * state.settings.session_ms:
         return state, ()
     why = f"processor id {state.processor_id} is taken by {first.location} ({first.sequence})"
     return state, (GiveUp(why),)
 
 
-def _as_member(
-    state: ProcessorState, group: GroupView, now_ms: int
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _as_member(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
     barrier, model = group.barrier, group.model
     if model is None or barrier is None or group.version < state.joined:
         return state, ()  # it never goes back to what it has given up
@@ -276,26 +257,21 @@ def _as_member(
     return replace(state, work=work), (*ordered, *start, *stop, *expect)
 
 
-def _joined(state: ProcessorState, group: GroupView) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _joined(state: ProcessorState, group: GroupView) -> Step:
     """It joins the barrier once nothing runs any more that the version takes away."""
-    given = group.work_of(state.processor_id)
-    state = replace(
-        state,
-        work=state.work.by(group.version, state.processor_id, given, state.settings.containers),
-    )
-    if state.work.gives_up(given):
+    given, most = group.work_of(state.processor_id), state.settings.containers
+    work = state.work.by(group.version, state.processor_id, given, most)
+    state = replace(state, work=work)
+    if work.gives_up(given):
         return state, ()
     return replace(state, joined=group.version), (JoinBarrier(group.version),)
 
 
-def _agreed(
-    state: ProcessorState, group: GroupView, now_ms: int
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _agreed(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
     """It runs what the version gives it, and says so, when that is news, once all of its containers have checked in."""
     restart = group.restarts.get(state.processor_id, state.restarted)
     work = state.work if restart == state.restarted else state.work.without()
-    given = group.work_of(state.processor_id)
-    most = state.settings.containers
+    given, most = group.work_of(state.processor_id), state.settings.containers
     work = work.by(group.version, state.processor_id, given, most)
     state = replace(state, work=work, restarted=restart)
     if state.joined < group.version:
@@ -307,17 +283,13 @@ def _agreed(
     return _reporting(state, Running(group.version, state.restarted, work.silent_ms, state.said))
 
 
-def _reporting(
-    state: ProcessorState, running: Running
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _reporting(state: ProcessorState, running: Running) -> Step:
     if running == state.running:
         return state, ()
     return replace(state, running=running), (ReportRunning(running),)
 
 
-def _as_leader(
-    state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
-) -> tuple[ProcessorState, tuple[Command, ...]]:
+def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper) -> Step:
     if group.members[0].sequence != state.sequence:
         return _without_lead(state), ()
     if state.counted != group.members:
@@ -326,7 +298,8 @@ def _as_leader(
             plan_ms = max(plan_ms, state.samza_left_ms + state.settings.session_ms)
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
-    if state.plan_ms is None and state.round is None and not _is_for(group):
+    is_usable = group.version >= state.joined and _is_for(group)
+    if state.plan_ms is None and state.round is None and not is_usable:
         state = _anew(state, now_ms)
     asked = requests.commands_for(group, is_settled=state.plan_ms is None)
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
@@ -339,7 +312,7 @@ def _as_leader(
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
     is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
-    is_same = group.members == state.served and _is_for(group) and is_held
+    is_same = group.members == state.served and is_usable and is_held
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:
@@ -378,21 +351,18 @@ def _planned(
         return replace(state, trouble=str(error) or repr(error)), None
 
 
-def _with_round(
-    state: ProcessorState, group: GroupView, now_ms: int
-) -> tuple[ProcessorState, tuple[Command, ...]]:
-    own, barrier = state.round, group.barrier
+def _with_round(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
+    own = state.round
     if own is None:
         return state, ()
-    is_seen = own.version == group.version and barrier is not None
-    if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
+    barrier = group.barrier if own.version == group.version else None
+    if barrier is not None and barrier.state is BarrierState.NEW:
         if _is_complete(state.served, group, barrier.participants):
             return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
         if now_ms < own.ends_ms:
             return state, ()
-        ended: tuple[Command, ...] = (EndBarrier(own.version, BarrierState.TIMED_OUT),)
-        return _anew(state, now_ms), ended
-    if is_seen and barrier is not None and barrier.state is BarrierState.DONE:
+        return _anew(state, now_ms), (EndBarrier(own.version, BarrierState.TIMED_OUT),)
+    if barrier is not None and barrier.state is BarrierState.DONE:
         return replace(state, round=None), ()
     if group.version > own.version or now_ms >= own.ends_ms:
         return _anew(state, now_ms), ()
@@ -432,9 +402,9 @@ def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
 
 
 def _is_for(group: GroupView) -> bool:
-    """The newest version was made for these members: with a container for each, be it without a task."""
+    """The newest version has a barrier, and was made for these members: with a container for each, be it without a task."""
     ids = {member.processor_id for member in group.members}
-    return group.model is not None and group.model.containers.keys() == ids
+    return group.barrier is not None and set(group.containers) == ids
 
 
 def _anew(state: ProcessorState, now_ms: int) -> ProcessorState:

@@ -118,8 +118,7 @@ def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
 
 def idle_pins(group: GroupView, model: JobModel) -> tuple[SetPin, ...]:
     """Pins that count for nothing as a version is made: of no task, or to where no processor is."""
-    tasks = {name for container in model.containers.values() for name in container.tasks}
-    places = {member.location for member in group.members}
+    tasks, places = places_of(model), {member.location for member in group.members}
     return tuple(
         SetPin(task, None)
         for task, pin in sorted(group.pins.items())
@@ -275,8 +274,7 @@ def _standby_location(group: GroupView, task: str) -> str | None:
 
 def _copies(group: GroupView, task: str) -> list[str]:
     """The other copies of a task that the newest version places, or that are pinned."""
-    containers = group.model.containers.values() if group.model is not None else ()
-    names = {name for container in containers for name in container.tasks} | group.pins.keys()
+    names = {name for each in group.containers.values() for name in each.tasks} | group.pins.keys()
     own = active_task_of(task)
     return sorted(name for name in names if name != task and active_task_of(name) == own)
 
@@ -298,8 +296,7 @@ def _location(group: GroupView, task: str, model: JobModel | None) -> str | None
 
 def _names(group: GroupView) -> list[str]:
     """What a request may name."""
-    containers = group.model.containers.values() if group.model is not None else ()
-    tasks = sorted(name for container in containers for name in container.tasks)
+    tasks = sorted(name for each in group.containers.values() for name in each.tasks)
     return [*tasks, *sorted(member.processor_id for member in group.members)]
 
 

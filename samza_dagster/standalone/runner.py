@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
@@ -16,11 +15,13 @@ from samza_dagster.errors import ActionFailed, Fenced, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin, Running
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.local_stores import barred_stores, unused_stores
+from samza_dagster.standalone.metrics import Seen
 from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
+from samza_dagster.standalone.work import ProcessorWork
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
@@ -41,19 +42,15 @@ class ContainerControl(Protocol):
 
     def renew(self, asked: Now, lease_s: float) -> None:
         """Lets them live for so long from `asked`: without this word they end by themselves."""
-        ...
 
     def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
         """Gets ready for these starts, which may never come, and for no others; `there` is called with the id of one that is ready."""
-        ...
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
         """Starts containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
-        ...
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
-        ...
 
 
 class Fence(Protocol):
@@ -61,11 +58,9 @@ class Fence(Protocol):
 
     def admit(self, registration: str) -> None:
         """Lets the containers of a registration in. Raises `Unreachable`."""
-        ...
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
         """Returns when nobody else can write, once for a version. Raises `Unreachable` before."""
-        ...
 
 
 class ProcessorRunner:
@@ -105,12 +100,23 @@ class ProcessorRunner:
         self._lock = threading.Lock()
         self._is_leaving = False
         self._failure = ""
+        self._reading: GroupView | None = None
+        self._behind_since_ms: int | None = None
+        self._lost_sessions = self._registrations = 0
         zookeeper.add_listener(self._on_session)
 
     @property
     def state(self) -> ProcessorState:
         """As it stands after its newest step."""
         return self._state
+
+    def seen(self) -> Seen:
+        """As it is now."""
+        state, now_ms = self._state, self._now_ms()
+        is_fresh = now_ms - state.heard_ms < state.settings.session_ms
+        behind_ms = now_ms - (self._behind_since_ms or now_ms)
+        group = self._reading if is_fresh else None
+        return Seen(state, group, now_ms, behind_ms, self._lost_sessions, self._registrations)
 
     def run(self) -> None:
         """Until `leave` was called and its work has ended.
@@ -156,15 +162,17 @@ class ProcessorRunner:
         self._containers.stop(command.containers, self._note_stopped)
 
     def _note_stopped(self, container: str) -> None:
-        self._note(partial(rules.stopped, containers=frozenset({container})))
+        self._note_work(lambda work, _: work.ended(frozenset({container})))
 
     def _note_there(self, container: str) -> None:
-        now_ms = self._now_ms()
-        self._note(partial(rules.is_there, container=container, now_ms=now_ms))
+        self._note_work(lambda work, now_ms: work.now_there(container, now_ms))
 
     def _note_at_work(self, container: str) -> None:
+        self._note_work(lambda work, now_ms: work.now_at_work(container, now_ms))
+
+    def _note_work(self, became: Callable[[ProcessorWork, int], ProcessorWork]) -> None:
         now_ms = self._now_ms()
-        self._note(partial(rules.at_work, container=container, now_ms=now_ms))
+        self._note(lambda state: replace(state, work=became(state.work, now_ms)))
 
     def _find_stores(self) -> None:
         own, found = self._state.processor_id, self._stores_of(self._group.locality())
@@ -182,6 +190,12 @@ class ProcessorRunner:
         self._take_facts()  # those too that came meanwhile: that the session is over, before its node is missed
         if group is not None and group.is_whole:
             self._state = replace(self._state, refused=self._refused(group))
+        if group is not None:
+            self._reading = None if self._state.sequence is None else group
+            numbers = (int(m.sequence) + 1 for m in group.members if m.sequence.isdigit())
+            self._registrations = max(self._registrations, *numbers, 0)
+            is_behind = group.agreed > (self._state.running or Running(0)).version
+            self._behind_since_ms = (self._behind_since_ms or asked_ms) if is_behind else None
         before = self._state
         self._state, ordered = rules.step(before, group, self._now_ms(), self._grouper, asked_ms)
         try:
@@ -261,6 +275,7 @@ class ProcessorRunner:
 
     def _on_session(self, session: str) -> None:
         if session == "LOST":
+            self._lost_sessions += 1
             self._note(rules.expired)
         else:
             self._wake()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from samza_dagster.model import ContainerModel, TaskMode
-from samza_dagster.standalone.division import Containers, divided, merged
+from samza_dagster.standalone.division import Containers, divided, ids_of, merged
 
 _WARMED_MS = 4_000
 """So long a container runs on once the process is there that is to go on with its tasks: that asks for its JobModel at
@@ -84,27 +84,27 @@ class ProcessorWork:
     @property
     def have_actives_started(self) -> bool:
         """All active containers that may run have started."""
-        return _ids(self.expected) <= self.awaited
+        return ids_of(self.expected) <= self.awaited
 
     @property
     def is_settled(self) -> bool:
         """What runs is what it means to run."""
-        return not self.ending and _ids(self.wanted) == _ids(self.running)
+        return not self.ending and ids_of(self.wanted) == ids_of(self.running)
 
     @property
     def has_checked_in(self) -> bool:
         """What it means to run has started, all of it, and has checked in."""
-        return self.is_settled and _ids(self.wanted) <= self.at_work
+        return self.is_settled and ids_of(self.wanted) <= self.at_work
 
     @property
     def is_at_work(self) -> bool:
         """All active tasks that it may run are processed."""
-        return _ids(_actives(self.wanted)) - self.awaited <= self.at_work
+        return ids_of(_actives(self.wanted)) - self.awaited <= self.at_work
 
     @property
     def awaits_process(self) -> bool:
         """Of active tasks that are to start a process isn't there yet that waits for it."""
-        return not _ids(_actives(self.wanted)) - _ids(self.running) <= self.there
+        return not ids_of(_actives(self.wanted)) - ids_of(self.running) <= self.there
 
     def gives_up(self, given: ContainerModel | None) -> bool:
         """A container still runs a task that these don't have."""
@@ -122,19 +122,19 @@ class ProcessorWork:
         """
         if self.version == version:
             return self
-        own, taken = self._own(), _ids(self.running)
+        own, taken = self._own(), ids_of(self.running)
         tasks = {} if given is None else given.tasks
         wanted = divided(processor_id, own, tasks, taken)
         staying = {name for each in _actives(own) for name in each.tasks}
         new = tuple(e for e in wanted if e not in own and not e.tasks.keys() <= staying)
         kept = tuple(each for each in wanted if each not in new)
         room = most if _actives(new) else most + 1
-        few = merged(processor_id, kept, room, taken | _ids(new))
+        few = merged(processor_id, kept, room, taken | ids_of(new))
         return replace(
             self,
             wanted=(*few, *new),
             version=version,
-            awaited=_ids(new),
+            awaited=ids_of(new),
             runs_on_until_ms=self.runs_on_until_ms if few == kept else 0,
             silent_ms=0 if own else self.silent_ms,
         )
@@ -161,7 +161,7 @@ class ProcessorWork:
             work = replace(self, awaited=frozenset(), standbys_ms=now_ms + _RESTORED_MS)
         if not (work.is_settled and work.is_at_work):
             return work
-        wanted = merged(processor_id, self.wanted, most, _ids(self.running))
+        wanted = merged(processor_id, self.wanted, most, ids_of(self.running))
         return replace(work, wanted=wanted)
 
     def without(self) -> ProcessorWork:
@@ -170,7 +170,7 @@ class ProcessorWork:
 
     def ended(self, ids: frozenset[str]) -> ProcessorWork:
         """These have ended; what ended by itself wasn't meant to, and all starts anew."""
-        work = self if ids <= self.ending or not ids & _ids(self.running) else self.without()
+        work = self if ids <= self.ending or not ids & ids_of(self.running) else self.without()
         return replace(
             work,
             running=tuple(each for each in work.running if each.processor_id not in ids),
@@ -181,7 +181,7 @@ class ProcessorWork:
 
     def now_there(self, container_id: str, now_ms: int) -> ProcessorWork:
         """That container is expected, and its process waits for its start."""
-        work = replace(self, there=self.there | ({container_id} & _ids(self.expected)))
+        work = replace(self, there=self.there | ({container_id} & ids_of(self.expected)))
         if work.runs_on_until_ms is None or work.awaits_process:
             return work
         warmed_ms = min(work.runs_on_until_ms, now_ms + _WARMED_MS)
@@ -189,7 +189,7 @@ class ProcessorWork:
 
     def now_at_work(self, container_id: str, now_ms: int) -> ProcessorWork:
         """That container processes its tasks."""
-        if container_id not in _ids(self.running) - self.ending:
+        if container_id not in ids_of(self.running) - self.ending:
             return self
         ids = {container_id}
         work = replace(self, at_work=self.at_work | ids, starting=_without(self.starting, ids))
@@ -207,7 +207,7 @@ class ProcessorWork:
 
         A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
         """
-        ends = _ids(self.running) - _ids(self.wanted) - self.ending
+        ends = ids_of(self.running) - ids_of(self.wanted) - self.ending
         replaced = self._replaced() & ends
         until_ms = self.runs_on_until_ms
         if until_ms is None:
@@ -225,12 +225,12 @@ class ProcessorWork:
             work = replace(work, standbys_ms=now_ms + _STARTED_MS)
         running = (*self.running, *actives)
         expected = tuple(each for each in _actives(self.wanted) if each not in running)
-        there = self.there & _ids(tuple(each for each in expected if each in self.expected))
+        there = self.there & ids_of(tuple(each for each in expected if each in self.expected))
         work = replace(work, running=running, expected=expected, there=there)
         may_start = work.have_actives_started and now_ms >= work.standbys_ms
         standbys = work.free_to_start(TaskMode.STANDBY) if may_start else ()
         starts = (*actives, *standbys)
-        starting = {**self.starting, **dict.fromkeys(_ids(starts), now_ms)}
+        starting = {**self.starting, **dict.fromkeys(ids_of(starts), now_ms)}
         work = replace(work, running=(*running, *standbys), starting=starting)
         return work, Orders(ends, starts)
 
@@ -267,10 +267,6 @@ class ProcessorWork:
 
 def _actives(containers: Containers) -> Containers:
     return tuple(each for each in containers if each.mode is TaskMode.ACTIVE)
-
-
-def _ids(containers: Containers) -> frozenset[str]:
-    return frozenset(each.processor_id for each in containers)
 
 
 def _without(starting: Mapping[str, int], ids: Collection[str]) -> dict[str, int]:

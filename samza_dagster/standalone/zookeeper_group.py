@@ -16,11 +16,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_guard import Create, Delete, GuardedSession, SetData
-from samza_dagster.metadata.zookeeper_store import (
-    ZooKeeperMetadataStore,
-    node_name,
-    segments_of,
-)
+from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name, segments_of
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout, requests
@@ -112,7 +108,7 @@ class ZooKeeperGroup:
                 above = (path.rpartition("/")[0] for path in (paths.version, paths.barriers))
                 self._make_nodes({n for path in (paths.root, *above) for n in self._names(path)})
             barriers = self._numbers(paths.barriers)
-            newest, revision, agreed = self._newest(barriers)
+            newest, revision, agreed, said = self._newest(barriers)
             numbers = {*self._numbers(paths.models), *barriers}
             barrier = self._barrier(newest)
             members = self._members()
@@ -123,7 +119,7 @@ class ZooKeeperGroup:
                 newest,
                 revision,
                 agreed,
-                max(numbers, default=0),
+                max(numbers | {agreed, said}),
                 self._model_of(newest, numbers),
                 barrier,
                 read_ms=time.time_ns() // 1_000_000,
@@ -144,12 +140,12 @@ class ZooKeeperGroup:
                 if is_whole and sequence is not None:
                     view = self._with_past(view, numbers)
             elif own is not None:
-                restarts = self._placement.restart(own.processor_id, self._changed)
-                view = replace(view, restarts=restarts)
+                restarts, running = self._placement.own(own, self._changed)
+                view = replace(view, restarts=restarts, running=running)
             return replace(view, unreadable=tuple(self._unreadable.seen.values()))
 
-    def _newest(self, barriers: Set[int]) -> tuple[int, int, int]:
-        """The newest version, its node's revision, and the agreed one.
+    def _newest(self, barriers: Set[int]) -> tuple[int, int, int, int]:
+        """The newest version, its node's revision, the agreed one, and what the version's node says.
 
         Each version that was published has a barrier. So where its node says what can't be, be it that somebody has
         overwritten it, the newest barrier tells: nobody goes back to an older version.
@@ -159,9 +155,9 @@ class ZooKeeperGroup:
             data, stat = self._zookeeper.get(paths.version, watch=self._changed)
             agreed_data = self._zookeeper.get(paths.agreed_version)[0]
         except NoNodeError:  # a group of nobody yet
-            return 0, 0, 0
+            return 0, 0, 0, 0
         agreed = read(paths.agreed_version, lambda: layout.version_of(agreed_data)) or 0
-        newest = read(paths.version, lambda: layout.version_of(data))
+        newest = said = read(paths.version, lambda: layout.version_of(data))
         if newest is None or newest < agreed or (barriers and newest not in barriers):
             if newest is not None:
                 self._unreadable.note(
@@ -170,16 +166,16 @@ class ZooKeeperGroup:
                     f"{max(barriers, default=0)}, and {agreed} is agreed on: the next version mends it",
                 )
             newest = max(barriers, default=0)
-        return newest, stat.version, agreed
+        return newest, stat.version, agreed, said or 0
 
     def _with_past(self, view: GroupView, numbers: Set[int]) -> GroupView:
         """With where tasks ran formerly; of a version that can't be read nothing is known."""
         older = sorted((each for each in numbers if each < view.version), reverse=True)
         self._processors_by = {each: self._processors_of(each) for each in older}
-        readable = next((each for each in older if self._processors_by[each]), None)
-        before = self._read_model(readable) if view.model is None and readable else None
-        history = tuple(self._processors_by.values())
-        return replace(view, before=before, history=history)
+        read, named = self._unreadable.unless, filter(self._processors_by.get, older)
+        models = (read(f"version {each}", partial(self._read_model, each)) for each in named)
+        before = next(filter(None, models), None) if view.model is None else None
+        return replace(view, before=before, history=tuple(self._processors_by.values()))
 
     def _processors_of(self, version: int) -> dict[str, str]:
         """Task → its processor by a version, which doesn't change."""
@@ -289,7 +285,7 @@ class ZooKeeperGroup:
     def report(self, command: ReportRunning, sequence: str) -> None:
         """Writes what the processor runs into an ephemeral node, which goes with its own."""
         path = f"{self._paths.running}/{sequence}"
-        data = layout.running_data(command.running)
+        data = layout.document_data(command.running._asdict())
         with reached(f"report what the processor {sequence} runs"):
             try:
                 self._own.set(path, data)

@@ -21,7 +21,7 @@ from samza_dagster.model.placement_messages import (
     PlacementResponse,
 )
 from samza_dagster.standalone import layout
-from samza_dagster.standalone.group import Pin, Running
+from samza_dagster.standalone.group import Member, Pin, Running
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
@@ -85,12 +85,16 @@ class GroupPlacement:
         """The request by which each of these processors is to be restarted."""
         return self._documents(self._paths.restarts, layout.restart_of)
 
-    def restart(self, processor_id: str, watch: Callable[[Any], None]) -> dict[str, str]:
-        """The same of one processor, which watches it."""
-        path = f"{self._paths.restarts}/{node_name(processor_id)}"
-        if self._zookeeper.exists(path, watch=watch) is None:
-            return {}
-        return self._document(path, processor_id, layout.restart_of)
+    def own(
+        self, member: Member, watch: Callable[[Any], None]
+    ) -> tuple[dict[str, str], dict[str, Running]]:
+        """Its restart, which it watches, and what it says that it runs: somebody may have overwritten that."""
+        path, said = f"{self._paths.restarts}/{node_name(member.processor_id)}", self._paths.running
+        is_told = self._zookeeper.exists(path, watch=watch) is not None
+        return (
+            self._document(path, member.processor_id, layout.restart_of) if is_told else {},
+            self._document(f"{said}/{member.sequence}", member.sequence, layout.running_of),
+        )
 
     def running(self, watch: Callable[[Any], None]) -> dict[str, Running]:
         """What each processor says that it runs, by its sequence."""
@@ -100,10 +104,12 @@ class GroupPlacement:
         """Writes what a leader makes of a request."""
         match command:
             case SetPin():
-                data = None if command.pin is None else layout.pin_data(command.pin)
+                data = None if command.pin is None else layout.document_data(command.pin._asdict())
                 self._set(f"{self._paths.pins}/{node_name(command.task)}", data)
             case SetRestart():
-                data = None if command.uuid is None else layout.restart_data(command.uuid)
+                data = (
+                    None if command.uuid is None else layout.document_data({"uuid": command.uuid})
+                )
                 self._set(f"{self._paths.restarts}/{node_name(command.processor_id)}", data)
             case Respond():
                 self._messages.write_response(command.response)

@@ -41,7 +41,13 @@ class ProcessorGroup:
     """
 
     def __init__(
-        self, directory: Path, broker: Broker, server: ZooKeeperServer, *, is_fenced: bool = False
+        self,
+        directory: Path,
+        broker: Broker,
+        server: ZooKeeperServer,
+        *,
+        is_fenced: bool = False,
+        probe_ms: int = 600_000,
     ) -> None:
         self._broker = broker
         self.server = server
@@ -54,6 +60,7 @@ class ProcessorGroup:
             ),
             **TIMES,
             "job.coordinator.zk.connect": server.hosts,
+            "samza.dagster.standalone.probe.ms": str(probe_ms),
         }
         self.paths = GroupPaths.of(config)
         self.files = ProcessorFiles(directory, logins)

@@ -458,7 +458,10 @@ ROWS = "snapshot_day=*/*.parquet"
 PLACES: Mapping[str, tuple[Callable[[Path, Connection], Tables], str]] = {
     "absent": (lambda uri, _: Tables(str(uri / "no" / "such")), ""),
     "empty": (lambda uri, _: Tables(str(uri)), ""),
-    "older": (lambda uri, _: of_another_release(uri, lambda fields: fields[:-3]), "changelog_lag"),
+    "older": (
+        lambda uri, _: of_another_release(uri, lambda fields: fields[:-3]),
+        "the columns of this table are those of another release",
+    ),
     "newer": (lambda uri, _: of_another_release(uri, more_columns), ""),
     "shorter: rows are gone": (
         lambda uri, job: changed(uri, job, ROWS, Path.unlink),

@@ -50,13 +50,19 @@ class Alert(Protocol):
     def stories(self) -> Iterator[Story]: ...
 
 
+OWN_LABELS = {
+    "samza_dagster_agent_": 'host="host-1",',
+    "samza_dagster_processor_": 'job="orders-1",processor="p-{}",',
+    "samza_dagster_": 'job="orders-1",',
+    "up": "",
+}
+
+
 def of_target(series: str, instance: str) -> str:
-    """A series of a metric as Prometheus has it: with the labels of its job or host, and of the target."""
+    """A series of a metric as Prometheus has it: with the labels of its job, host or processor, and of the target."""
     name, _, labels = series.partition("{")
-    if not name.startswith("samza_dagster_agent_") and name != "up":
-        labels = 'job="orders-1",' + labels
-    elif name != "up":
-        labels = 'host="host-1",' + labels
+    own = next(labels for prefix, labels in OWN_LABELS.items() if name.startswith(prefix))
+    labels = own.format(instance) + labels
     return f'{name}{{instance="{instance}",{labels.removesuffix("}")}}}'.replace(",}", "}")
 
 
@@ -70,7 +76,7 @@ class Lasting(NamedTuple):
     labels: Mapping[str, str] = {"job": "orders-1"}
 
     def stories(self) -> Iterator[Story]:
-        """What an agent tells comes from one target always; what a leader tells doesn't."""
+        """What an agent or a processor tells of itself comes from one target always; what a leader tells doesn't."""
         well, wrong, after = 0, 1, self.after_m
         over = BEFORE_M + SIX_HOURS_M
         yield Story(
@@ -83,7 +89,7 @@ class Lasting(NamedTuple):
         if after:
             short = self.told(a=[(BEFORE_M, well), (after, wrong), (60, well)])
             yield Story("it is over before long", short, [], [*range(BEFORE_M, BEFORE_M + 60, 2)])
-        if any(name.startswith(("samza_dagster_agent_", "up")) for name in self.series):
+        if "instance" in self.labels:
             return
         turns: Phases = [(3, wrong), (1, None), (4, None)]
         yield Story(
@@ -264,6 +270,72 @@ CHANGES_OFTEN = Own(
 )
 
 
+REGISTRATIONS = "samza_dagster_processor_registrations"
+SIZE = "samza_dagster_processor_group_size"
+
+
+def registered(every_m: int, times: int, first: int = 40) -> dict[str, Phases]:
+    """A group of three that `a` tells of, later `b`; after 20 minutes one registers again, so often and at that interval."""
+    whole = [
+        (20, first),
+        *((every_m, first + n + 1) for n in range(times - 1)),
+        (90, first + times),
+    ]
+    half = len(whole) // 2
+    minutes = [sum(m for m, _ in part) for part in (whole[:half], whole[half:])]
+    told: tuple[Phases, ...] = (
+        [*whole[:half], (minutes[1], None)],
+        [(minutes[0], None), *whole[half:]],
+    )
+    sizes: tuple[Phases, ...] = (
+        [(minutes[0], 3), (minutes[1], None)],
+        [(minutes[0], None), (minutes[1], 3)],
+    )
+    return {
+        of_target(series, target): phases
+        for series, each in ((REGISTRATIONS, told), (SIZE, sizes))
+        for target, phases in zip("ab", each, strict=True)
+    }
+
+
+def started(*minutes: int) -> dict[str, Phases]:
+    """When the process at a target began, which is away for a minute each time."""
+    phases: Phases = [(20, LONG_AGO_S)]
+    for n, each in enumerate(minutes):
+        phases += [(1, None), (each - 1, 1_000 * (n + 1))]
+    return {of_target("samza_dagster_processor_session_losses_created", "a"): phases}
+
+
+REBALANCES_OFTEN = Own(
+    "SamzaDagsterGroupRebalancesOften",
+    "Processors of orders-1 have registered 9 times in an hour",
+    (
+        Story(
+            "nine in half an hour, over a change of who tells",
+            registered(4, 9),
+            [53, 70],
+            [50, 120],
+        ),
+        Story(
+            "each of three restarts, and five times more", registered(4, 8), [], [*range(0, 110, 5)]
+        ),
+        Story("six hours of them", registered(4, 90), [*range(60, 360, 10)], [40, 460]),
+        Story("one every twenty minutes", registered(20, 18), [], [*range(0, 400, 10)]),
+    ),
+)
+RESTARTS_OFTEN = Own(
+    "SamzaDagsterProcessorRestartsOften",
+    "Processor p-a of orders-1 was started anew 3 times in an hour",
+    (
+        Story("three in half an hour", started(10, 10, 120), [42, 70, 79], [39, 82, 140]),
+        Story("two of them, as in an upgrade that is taken back", started(10, 120), [], [*range(0, 140, 5)]),
+        Story("six hours of them", started(*[10] * 36, 120), [*range(60, 360, 10)], [30, 450]),
+        Story("its scrapes fail for minutes", {of_target("samza_dagster_processor_session_losses_created", "a"): [(20, 7), (5, None)] * 6}, [], [*range(0, 150, 5)]),
+    ),
+    {"job": "orders-1", "processor": "p-a"},
+)  # fmt: skip
+
+
 def of_leader(
     alert: str, metric: str, wrong: float, after_m: int, summary: str, **labels: str
 ) -> Lasting:
@@ -275,6 +347,17 @@ def of_leader(
         after_m,
         summary,
         {"job": "orders-1", **labels},
+    )
+
+
+def of_processor(alert: str, metric: str, values: tuple[float, float], summary: str) -> Lasting:
+    """On a gauge that a standalone processor tells of itself."""
+    return Lasting(
+        f"SamzaDagsterProcessor{alert}",
+        {f"samza_dagster_processor_{metric}": values},
+        0,
+        f"Processor p-a of orders-1 {summary}",
+        {"job": "orders-1", "processor": "p-a", "instance": "a"},
     )
 
 
@@ -330,6 +413,20 @@ ALERTS: tuple[Alert, ...] = (
         "4 containers on host-1 ended by themselves in 15 minutes",
         {"host": "host-1"},
     ),
+    Lasting(
+        "SamzaDagsterProcessorDown",
+        {'up{job="samza_dagster_processor"}': (1, 0)},
+        2,
+        "The standalone processor at a isn't there",
+        {"job": "samza_dagster_processor", "instance": "a"},
+    ),
+    of_processor("CutOff", "zookeeper_silence_seconds", (2, 40), "has had no answer of ZooKeeper for 40s"),
+    of_leader("TasksWithoutProcessor", "processor_tasks_without_processor", 2, 3, "2 active tasks of orders-1 have no processor"),
+    of_processor("BehindVersion", "behind_seconds", (0, 330), "hasn't run the agreed version for 5m 30s"),
+    of_leader("BarrierStuck", "processor_unagreed_versions", 2, 5, "The group of orders-1 hasn't agreed on 2 versions"),
+    of_leader("DuplicateProcessor", "processor_duplicates", 1, 2, "Two processors of orders-1 have one id"),
+    REBALANCES_OFTEN,
+    RESTARTS_OFTEN,
 )  # fmt: skip
 RULES: Mapping[str, dict[str, Any]] = {
     rule["alert"]: rule

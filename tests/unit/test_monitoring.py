@@ -19,6 +19,10 @@ from samza_dagster.cli.main import cli
 from samza_dagster.cli.monitoring import FILES, content
 from samza_dagster.coordinator.metrics import JobMetrics, render
 from samza_dagster.placement.state import Group, Incarnation, JobState, Lag, Phase, Processor, Role
+from samza_dagster.standalone.group import GroupView, Member
+from samza_dagster.standalone.metrics import Seen, metrics_of
+from samza_dagster.standalone.processor import ProcessorState, Settings
+from samza_dagster.standalone.work import ProcessorWork
 from tests.unit.agent.test_agent_link import linked
 
 pytestmark = pytest.mark.unit
@@ -33,7 +37,7 @@ OF_PROMETHEUS = {"instance"}
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Sample → its labels, as coordinator and agent tell them."""
+    """Sample → its labels, as coordinator, agent and standalone processor tell them."""
     standby = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(1, "e", "h", "r"))
     state = JobState(
         "j-1",
@@ -45,8 +49,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     link.heard_at = 0.0
     supervisor.lease.left_s = lambda: 5.0  # type: ignore[method-assign]
     pages.append(
-        agent_metrics.render("h", agent_metrics.metrics_of(agent_metrics.seen(supervisor, link)))
+        agent_metrics.render(
+            {"host": "h"}, agent_metrics.metrics_of(agent_metrics.seen(supervisor, link))
+        )
     )
+    member = Member("0000000000", "p1", "h")
+    work = ProcessorWork(silent_ms=0)
+    processor = ProcessorState("p1", "h", Settings(), 0, work=work, counted=(member,))
+    seen = Seen(processor, GroupView((member,)), 0)
+    pages.append(agent_metrics.render({"job": "j-1", "processor": "p1"}, metrics_of(seen, 0.0)))
     return {
         sample.name: set(sample.labels)
         for page in pages
@@ -78,7 +89,7 @@ def test_every_metric_that_is_asked_for_is_told_with_those_labels(
 ) -> None:
     asked: set[str] = set()
     for expression, shown in queries():
-        used = OURS.findall(expression.replace('samza_dagster_agent"', ""))
+        used = OURS.findall(re.sub(r'up{job="\w+"}', "", expression))
         labels: set[str] = set(OF_PROMETHEUS)
         for name, matchers in used:
             assert name in exported, f"{name} in {expression}"
@@ -147,6 +158,7 @@ def test_the_command_writes_all_of_it(tmp_path: Path) -> None:
         assert (tmp_path / "new" / name).read_bytes() == content(name)
     config = yaml.safe_load(content("prometheus.yml"))
     assert config["rule_files"] == ["samza_dagster_alerts.yml"]
-    (coordinator, agent) = config["scrape_configs"]
-    assert coordinator["honor_labels"] is True
-    assert any(agent["job_name"] in rule["expr"] for rule in rules())
+    (coordinator, agent, processor) = config["scrape_configs"]
+    assert coordinator["honor_labels"] is processor["honor_labels"] is True
+    for scraped in (agent, processor):
+        assert any(f'up{{job="{scraped["job_name"]}"}}' in rule["expr"] for rule in rules())

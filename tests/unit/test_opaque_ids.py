@@ -23,7 +23,7 @@ from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
 from samza_dagster.snapshots.found import Found, Place
 from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.readiness import with_readiness
+from samza_dagster.snapshots.rows import with_readiness
 from tests.unit.placement.scenes import Scene, ask, own, running
 
 pytestmark = pytest.mark.unit

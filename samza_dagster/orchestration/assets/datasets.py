@@ -20,12 +20,13 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery, Hang
-from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, natural, shown_map
-from samza_dagster.orchestration.show.pictures import in_words, lag_svg
+from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
+from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.plain_pictures import plain_lag
 from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
+from samza_dagster.orchestration.text import in_words, natural
 
 if TYPE_CHECKING:
     from samza_dagster.lag import PastError
@@ -345,11 +346,11 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
         return {
             "ready": sum(row["status"] == "ready" for row in rows),
             "not_ready": sum(row["status"] != "ready" for row in rows),
-            "max_ready_in_s": max(_known(rows, "ready_in_s"), default=0.0),
+            **_most(rows, "ready_in_s"),
         }
     if dataset == LOSS:
         return {
-            "max_downtime_s": max(_known(rows, "downtime_s"), default=0.0),
+            **_most(rows, "downtime_s"),
             "without_standby": sum(not row["has_standby"] for row in rows),
         }
     return {"violations": len(rows)} if dataset == VIOLATIONS else {}
@@ -447,6 +448,12 @@ def _standbys(rows: Rows) -> Rows:
 
 def _known(rows: Rows, column: str) -> list[Any]:
     return [row[column] for row in rows if row[column] is not None]
+
+
+def _most(rows: Rows, column: str) -> dict[str, float]:
+    """The largest of a column; no figure where rows have none that is known."""
+    known = _known(rows, column) or ([] if rows else [0.0])
+    return {f"max_{column}": max(known)} if known else {}
 
 
 def _readable(value: object, now: datetime) -> object:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samza_dagster.orchestration.plans.move import HostRow
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import in_words
+from samza_dagster.orchestration.text import in_words, natural
 
 LINES = 11
 _BAR = 48  # characters

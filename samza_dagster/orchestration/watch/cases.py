@@ -12,23 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.watch.memory import (
-    HOST_SICK,
-    OF_NO_CONTAINER,
-    SILENT,
-    Suspect,
-    urgency,
-)
+from samza_dagster.orchestration.watch.memory import OF_NO_CONTAINER, Suspect, urgency
 from samza_dagster.orchestration.watch.observation import Observation
-from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STALLED
+from samza_dagster.orchestration.watch.remedies import NOTHING, Remedies
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
-FAIL_OVER = RequestKind.FAIL_OVER.value
-MOVE_WITH_STANDBY = "move-with-standby"
-"""What does the same as a failover under Samza's AM, in two requests: a run of that job."""
-RESTART = "restart"
-NOTHING = "nothing"
 MOST_JUDGED = 150
 """Cases at a look: one of each suspect at least, and with all that take turns fewer than are
 remembered as told."""
@@ -70,19 +58,18 @@ def cases(
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
     *,
-    ours: bool,
+    remedies: Remedies,
     group_of: Callable[[str], str],
     observation: Observation | None = None,
     least_looks: int = 0,
 ) -> tuple[Case, ...]:
     """What the suspects are about, one case a request, the most urgent first.
 
-    `ours`: a coordinator of ours leads, not Samza's AM. With a `observation` only processors that run
-    there as that incarnation. `least_looks`: suspects that looked bad less often are left out; 0:
-    those that aren't confirmed.
+    With an `observation` only processors that run there as that incarnation. `least_looks`: suspects
+    that looked bad less often are left out; 0: those that aren't confirmed.
     """
     found: dict[str, Case] = {}
-    for case in _each(job, suspects, acknowledged, ours, group_of, observation, least_looks):
+    for case in _each(job, suspects, acknowledged, remedies, group_of, observation, least_looks):
         found.setdefault(case.uuid, case)
     return tuple(found.values())
 
@@ -103,11 +90,11 @@ def suspects_about(
     acknowledged: Mapping[str, str],
     uuids: Collection[str],
     *,
-    ours: bool,
+    remedies: Remedies,
     group_of: Callable[[str], str],
 ) -> frozenset[str]:
     """Keys of the confirmed suspects that one of these requests is for."""
-    each = _each(job, suspects, acknowledged, ours, group_of, None, 0)
+    each = _each(job, suspects, acknowledged, remedies, group_of, None, 0)
     return frozenset(case.suspect.key for case in each if case.uuid in uuids)
 
 
@@ -115,7 +102,7 @@ def _each(
     job: str,
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
-    ours: bool,
+    remedies: Remedies,
     group_of: Callable[[str], str],
     observation: Observation | None,
     least_looks: int,
@@ -131,19 +118,8 @@ def _each(
                 continue
             group = group_of(processor)
             active = seen.active if seen is not None else group == processor
-            action = _action_for(suspect.kind, active=active, ours=ours)
+            action = remedies.action(suspect.kind, active=active)
             ack = acknowledged.get(group, "")
             what = action if action != NOTHING else suspect.kind
             uuid = request_uuid(job, what, processor, incarnation, ack)
             yield Case(uuid, suspect, processor, group, incarnation, action, ack)
-
-
-def _action_for(kind: str, *, active: bool, ours: bool) -> str:
-    """What helps against a signal. What a dead node ran Samza's AM starts elsewhere by itself."""
-    if kind == FALLING_BEHIND or (kind == SILENT and active):
-        return FAIL_OVER if ours else MOVE_WITH_STANDBY
-    if kind == HOST_SICK and ours:
-        return FAIL_OVER
-    if kind in (STANDBY_STALLED, SILENT):
-        return RESTART
-    return NOTHING

@@ -23,7 +23,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch.audit import move_request, run_request
-from samza_dagster.orchestration.watch.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
+from samza_dagster.orchestration.watch.cases import Case
 from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.watch.memory import Memory
 from samza_dagster.orchestration.watch.observation import Observation, busy_groups, observation_of
@@ -38,6 +38,7 @@ from samza_dagster.orchestration.watch.policy import (
     remembered,
     still_blocking,
 )
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER, MOVE_WITH_STANDBY, RESTART
 from samza_dagster.orchestration.watch.reported import (
     acknowledged,
     decision_event,
@@ -167,9 +168,7 @@ class Tick:
                 )
                 self.reported.append(self._scored(over, log, observation.job))
         left_out = judged.memory.left_out + cases_left_out(observation, judged, known_acks)
-        after = remembered(
-            judged.memory, tuple(carried_out), new, self.now_ms, observation.group_of
-        )
+        after = remembered(judged.memory, tuple(carried_out), new, self.now_ms, observation)
         return replace(after, left_out=left_out)
 
     def goes_on(self, memory: Memory) -> bool:

@@ -38,8 +38,8 @@ def lost_since(observation: Observation, memory: Memory, now_ms: int) -> dict[st
 
 
 def lost_signals(observation: Observation) -> tuple[Signal, ...]:
-    """Lost hosts on which containers of a job of Samza's AM were; ours says itself what it does there."""
-    if observation.ours:
+    """Lost hosts on which containers of a job of Samza's AM were; others see to those themselves."""
+    if observation.can.shows_its_life:
         return ()
     return tuple(
         Signal(

@@ -22,6 +22,8 @@ COORDINATOR_GONE = "coordinator-gone"
 JOB_DEAD = "job-dead"
 COORDINATOR_REPLACED = "coordinator-replaced"
 SILENT = "silent"
+FALLING_BEHIND = "falling-behind"
+STANDBY_STALLED = "standby-stalled"
 STANDBY_DOWN = "standby-down"
 FLAPPING = "flapping"
 OF_NO_CONTAINER = (COORDINATOR_GONE, COORDINATOR_REPLACED, JOB_DEAD)
@@ -176,7 +178,7 @@ class Memory(Versioned):
     `read_to` is how far Dagster's events were read; -1: not known. `heard`: container and
     incarnation → its newest report as it was seen last, `committed` the job's commits. `clock` is what
     the times are by.
-    Under Samza's AM (not `ours`): `deployment` is the running one, and `deployment_ms` when it was
+    Under Samza's AM `deployment` is the running one, and `deployment_ms` when it was
     first seen in place of another; 0: it was the first.
     """
 
@@ -197,7 +199,6 @@ class Memory(Versioned):
     heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
     committed: Heard | None = None
     clock: str = ""
-    ours: bool = True
     deployment: str = ""
     deployment_ms: int = 0
 

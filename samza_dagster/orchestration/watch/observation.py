@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from samza_dagster.model.capabilities import capabilities
+from samza_dagster.model.capabilities import Capabilities, capabilities
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.plans.conditions import changelogs_lost
+from samza_dagster.orchestration.watch.remedies import Remedies, remedies
 
 if TYPE_CHECKING:
     from samza_dagster.client import InputLag, JobView, LeaderView, ReplicaLag
+    from samza_dagster.client.views import Agreement
 
 L = TypeVar("L", "ReplicaLag", "InputLag")
 RUNNING = ("running", "last-seen")
 ALIVE = "alive"
 LOST = "lost"
+_NO_PROCESSOR = "no processor of the group is registered in ZooKeeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class ContainerSeen:
     and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
     `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
-    `of` is the active whose state a standby has; empty of an active.
+    `of` is the active whose state a standby has; empty of an active. `holder` is the processor that has it,
+    where it is a task.
     """
 
     processor_id: str
@@ -49,6 +53,7 @@ class ContainerSeen:
     unread: bool = False
     reporter: str = ""
     of: str = ""
+    holder: str = ""
 
     @property
     def identity(self) -> str:
@@ -64,6 +69,10 @@ class ContainerSeen:
     def runs(self) -> bool:
         """It has checked in, or was last seen somewhere under Samza's AM."""
         return self.state in RUNNING and self.host is not None
+
+    def is_within(self, records: int) -> bool:
+        """A standby that is known to be fewer records behind."""
+        return self.behind is not None and self.behind < records
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,19 @@ class Observation:
     report_patience_ms: int = 0
 
     @property
-    def ours(self) -> bool:
-        """Its coordinator tells what runs, as ours does."""
-        return capabilities(self.coordinator).tells_what_runs
+    def can(self) -> Capabilities:
+        """What its coordinator can do and tells."""
+        return capabilities(self.coordinator)
+
+    @property
+    def remedies(self) -> Remedies:
+        """What helps where this coordinator leads."""
+        return remedies(self.coordinator)
+
+    def free_for(self, seen: ContainerSeen) -> set[str]:
+        """Living hosts without a member of its group."""
+        taken = {c.host for c in self.containers if c.group == seen.group}
+        return {h for h, state in self.host_states.items() if state == ALIVE and h not in taken}
 
     def on_host(self) -> dict[str, list[ContainerSeen]]:
         """Host → containers that run there."""
@@ -140,6 +159,8 @@ def observation_of(
     """One look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
     replicas, input_lags = _by_processor(lags), _by_processor(inputs)
     lost = {view.group_of(pid): why for pid, why in changelogs_lost(lags).items()}
+    holders = {task: pid for pid, member in view.members.items() for task in member.tasks}
+    is_empty = view.agreement is not None and view.agreement.leader is None
     read = (lag for lag in lags if not lag.is_changelog_lost)
     reasons = {lag.processor_id: lag.reason for lag in (*read, *inputs) if lag.reason}
     containers: list[ContainerSeen] = []
@@ -166,6 +187,7 @@ def observation_of(
                 unread=unread is not None or processor_id in reasons,
                 reporter=newest.execution_id if newest is not None else "",
                 of=view.group_of(processor_id) if standby else "",
+                holder=holders.get(processor_id, ""),
             )
         )
     yarn = (f"YARN's ResourceManager: {view.yarn_unread}",) if view.yarn_unread else ()
@@ -185,7 +207,7 @@ def observation_of(
         deployment=view.deployment_id or "",
         lost=lost,
         application=view.application.state if view.application is not None else "",
-        dead=view.dead or "",
+        dead=view.dead or (_NO_PROCESSOR if is_empty else ""),
         report_patience_ms=3_000 * (view.report_every_s or 0),
     )
 
@@ -203,7 +225,19 @@ def busy_groups(view: JobView) -> dict[str, str]:
                 view.group_of(earlier.processor_id),
                 f"its host {earlier.host} fell silent, which it handles",
             )
+    if view.agreement is not None and (why := _held_up(view.agreement)):
+        busy |= dict.fromkeys(map(view.group_of, view.processors), why)
     return busy
+
+
+def _held_up(agreement: Agreement) -> str:
+    """Why a standalone group makes no other version now; empty: nothing is in the way."""
+    if agreement.twice:
+        return f"two processors have the id {agreement.twice[0]}: no version is made until one has ended"
+    if agreement.version == agreement.agreed:
+        return ""
+    awaited = f": it waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
+    return f"version {agreement.version} of the group isn't agreed on yet{awaited}"
 
 
 def _by_processor(lags: Iterable[L]) -> dict[str, list[L]]:

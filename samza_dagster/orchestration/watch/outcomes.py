@@ -79,15 +79,17 @@ def with_news(suspect: Suspect, observation: Observation, now_ms: int) -> Suspec
 def awaits_report(
     suspect: Suspect, observation: Observation, reports: Mapping[str, Heard], memory: Memory
 ) -> bool:
-    """Whether it can't be over yet: what fell silent under Samza's AM hasn't reported since.
+    """Whether it can't be over yet: what fell silent hasn't reported since, where nobody tells what runs.
 
     That it was started elsewhere is no sign that it works there.
     """
-    if observation.ours or suspect.kind not in _SILENCES:
+    if observation.can.tells_what_runs or suspect.kind not in _SILENCES:
         return False
     since_ms = max(memory.deployment_ms, *suspect.bad_ms, 0)
     if suspect.kind == JOB_DEAD:
-        return all(newest_report_ms(c, reports) <= since_ms for c in observation.containers)
+        return not observation.can.shows_its_life and all(
+            newest_report_ms(c, reports) <= since_ms for c in observation.containers
+        )
     about = (c for p, _ in suspect.members if (c := observation.by_id.get(p)) is not None)
     return any(newest_report_ms(c, reports) <= since_ms for c in about)
 

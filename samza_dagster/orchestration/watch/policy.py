@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from shlex import quote
 
 from samza_dagster.orchestration.watch.cases import (
-    FAIL_OVER,
-    MOVE_WITH_STANDBY,
-    NOTHING,
-    RESTART,
     Case,
     cases,
     reported_as,
@@ -20,17 +15,18 @@ from samza_dagster.orchestration.watch.cases import (
 )
 from samza_dagster.orchestration.watch.hosts import together, went_bad
 from samza_dagster.orchestration.watch.memory import (
-    COORDINATOR_GONE,
-    COORDINATOR_REPLACED,
-    FLAPPING,
-    JOB_DEAD,
     OF_A_HOST,
     OF_NO_CONTAINER,
-    STANDBY_DOWN,
     Acted,
     Memory,
 )
 from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Observation
+from samza_dagster.orchestration.watch.remedies import (
+    FAIL_OVER,
+    MOVE_WITH_STANDBY,
+    NOTHING,
+    RESTART,
+)
 from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
 from samza_dagster.orchestration.watch.signals import JudgedSignals
 
@@ -51,8 +47,8 @@ class FailoverVerdict(StrEnum):
 
 
 def mode_of(settings: AutoFailover, observation: Observation) -> Mode:
-    """As it was told; else it only records under Samza's AM, and advises under ours."""
-    return settings.mode or ("advise" if observation.ours else "shadow")
+    """As it was told; else as far as its coordinator's `Remedies` say."""
+    return settings.mode or observation.remedies.mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,7 @@ def remembered(
     decisions: tuple[Decision, ...],
     reported: Mapping[str, int],
     now_ms: int,
-    group_of: Callable[[str], str],
+    observation: Observation,
 ) -> Memory:
     """The memory after the decisions were carried out; `told` are ids of what was reported."""
     acted = {a.uuid: a for a in memory.acted}
@@ -163,7 +159,12 @@ def remembered(
     # What has nothing more to tell leaves its place to what has: `Memory.bounded`.
     about = acted.keys() | {decision.case.uuid for decision in decisions}
     done = suspects_about(
-        memory.job, memory.suspects, memory.acks, about, ours=memory.ours, group_of=group_of
+        memory.job,
+        memory.suspects,
+        memory.acks,
+        about,
+        remedies=observation.remedies,
+        group_of=observation.group_of,
     )
     suspects = {k: replace(s, reported=s.reported or k in done) for k, s in memory.suspects.items()}
     return replace(
@@ -214,7 +215,7 @@ def _late(
             observation.job,
             before.suspects,
             acks,
-            ours=observation.ours,
+            remedies=observation.remedies,
             group_of=observation.group_of,
             least_looks=least,
         )
@@ -231,7 +232,7 @@ def _current(
         observation.job,
         suspects,
         acknowledged,
-        ours=observation.ours,
+        remedies=observation.remedies,
         group_of=observation.group_of,
         observation=observation,
     )
@@ -257,8 +258,8 @@ def _decide(
 ) -> Decision:
     group, mode = case.group, mode_of(settings, observation)
     advice = FailoverVerdict.SHADOW if mode == "shadow" else FailoverVerdict.ADVISE
-    standbys = _healthy_standbys(observation, group, bad)
-    command = _command(case, observation, standbys)
+    remedies, standbys = observation.remedies, _healthy_standbys(observation, group, bad, settings)
+    command = remedies.command(case, observation, standbys, bad)
 
     def held(rule: str, why: str) -> Decision:
         return Decision(case, FailoverVerdict.HELD, f"{rule}: {why}", command)
@@ -266,14 +267,15 @@ def _decide(
     busy = "" if case.suspect.kind in OF_NO_CONTAINER else _handled(case, observation)
     if busy:
         return Decision(case, FailoverVerdict.WATCH, busy, command)
-    if case.suspect.kind in OF_A_HOST and case.action == NOTHING:
-        return Decision(case, FailoverVerdict.WATCH, _LEFT_TO_THE_AM, command)
+    if case.suspect.kind in OF_A_HOST and remedies.left_to:
+        return Decision(case, FailoverVerdict.WATCH, remedies.left_to, command)
     if case.action == NOTHING:
         return Decision(case, advice, "", command)
     if judged.nobody_reads:
         return held("no coordinator", "nobody would read the request, or much later")
     if case.action in (FAIL_OVER, MOVE_WITH_STANDBY) and not standbys:
-        return held("no standby", "none runs on a host that looks well")
+        warm = "warm (samza-dagster lag) and " if remedies.judges_standbys else ""
+        return held("no standby", f"none is {warm}on a host that looks well")
     if group in observation.lost:
         return held("changelog lost", f"its state may be nowhere else: {observation.lost[group]}")
     blocking = [a for a in acted if a.group == group and not a.is_acknowledged(acknowledged)]
@@ -308,10 +310,17 @@ def _handled(case: Case, observation: Observation) -> str:
 
 
 def _healthy_standbys(
-    observation: Observation, group: str, bad: Collection[str]
+    observation: Observation, group: str, bad: Collection[str], settings: AutoFailover
 ) -> list[ContainerSeen]:
-    """Standbys of a group that run where nothing looks bad."""
-    return [s for s in observation.standbys.get(group, ()) if s.runs and s.host not in bad]
+    """Standbys of a group that run where nothing looks bad, warm ones where only the sensor judges that."""
+    least = settings.standby_behind_records
+    return [
+        standby
+        for standby in observation.standbys.get(group, ())
+        if standby.runs
+        and standby.host not in bad
+        and (not observation.remedies.judges_standbys or standby.is_within(least))
+    ]
 
 
 def _is_lately(acted: Acted, now_ms: int) -> bool:
@@ -321,52 +330,3 @@ def _is_lately(acted: Acted, now_ms: int) -> bool:
 
 def _acted(case: Case, now_ms: int) -> Acted:
     return Acted(case.uuid, case.group, case.processor, now_ms, case.ack)
-
-
-def _command(case: Case, observation: Observation, standbys: Sequence[ContainerSeen]) -> str:
-    """What a person would run, where this coordinator takes it."""
-    processor = case.processor
-    if case.suspect.kind == COORDINATOR_GONE and not observation.ours:
-        return "wait: YARN starts another Application Master by itself; else its log says why not"
-    if case.suspect.kind in _COMMANDS:
-        return _COMMANDS[case.suspect.kind]
-    if case.suspect.kind == FLAPPING:
-        return f"samza-dagster status {quote(processor)}, then its log on its host"
-    if case.suspect.kind == STANDBY_DOWN:
-        return f"samza-dagster explain {quote(processor)}"
-    if case.suspect.kind in OF_A_HOST and case.action == NOTHING:
-        return f"samza-dagster status {quote(processor)}, until it is on another host"
-    if case.action == RESTART:
-        return f"samza-dagster place {quote(processor)} --to LAST_SEEN"
-    if observation.ours:
-        return (
-            f"samza-dagster fail-over {quote(processor)}"
-            if standbys
-            else f"samza-dagster place {quote(processor)} --to ANY_HOST, which restores its state anew"
-        )
-    if not standbys:
-        return f"samza-dagster place {quote(processor)} --to LAST_SEEN, where its state is"
-    standby = standbys[0]
-    return (
-        f"job move_with_standby with processor {processor} and standby {standby.processor_id};"
-        f" or samza-dagster place {quote(standby.processor_id)} --to ANY_HOST, then samza-dagster place"
-        f" {quote(processor)} --to {standby.host}"
-    )
-
-
-_LEFT_TO_THE_AM = "Samza's AM starts its containers elsewhere once YARN takes the node for lost"
-_COMMANDS = {
-    COORDINATOR_GONE: (
-        "samza-dagster coordinator run --config <the job's properties> --launch <how a"
-        " container is started> --token-file <the job's token> --url-file <where agents look>"
-    ),
-    COORDINATOR_REPLACED: (
-        "samza-dagster status: what was in flight ended without an answer; what is still wanted is"
-        " to be asked again"
-    ),
-    JOB_DEAD: (
-        "deploy the job again, as it was submitted before, if its YARN application has ended (yarn"
-        " application -list): nobody would read a request"
-    ),
-}
-"""What a person would run about the job as a whole."""

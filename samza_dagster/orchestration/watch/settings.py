@@ -78,8 +78,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
     standby_stalled_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
         description="Time that a standby applies nothing while its changelog grows; longer than"
-        " the coordinator's own samza.dagster.standby.stalled.ms. Under Samza's AM, which does nothing"
-        " about it, two reports of one offset are enough.",
+        " the coordinator's own samza.dagster.standby.stalled.ms. Under Samza's AM and in a standalone group,"
+        " which do nothing about it, two reports of one offset are enough.",
     )
     standby_down_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=300, description="Time that a standby may be down before that is told."
@@ -126,8 +126,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
     def for_reports(self, patience_ms: int, *, ours: bool) -> Self:
         """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
 
-        A container is silent after `silent_after_ms`: so it is told within three intervals. Under
-        Samza's AM (not `ours`) nobody else looks after a stalled standby: two reports in turn of
+        A container is silent after `silent_after_ms`: so it is told within three intervals. But for a
+        coordinator of `ours` nobody else looks after a stalled standby: two reports in turn of
         one offset count, a minute apart or nearly that.
         """
         silent_s = max(self.report_silent_s, -(-silent_after_ms(patience_ms) // 1000))

@@ -12,12 +12,14 @@ from samza_dagster.orchestration.watch.hosts import lost_signals, lost_since
 from samza_dagster.orchestration.watch.hysteresis import is_another_look
 from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_GONE,
+    FALLING_BEHIND,
     FLAPPING,
     HOST_SICK,
     JOB_DEAD,
     MOST_MEMBERS,
     SILENT,
     STANDBY_DOWN,
+    STANDBY_STALLED,
     LeaderMark,
     Memory,
     Signal,
@@ -39,8 +41,6 @@ from samza_dagster.orchestration.watch.silence import (
     silent_since,
 )
 
-FALLING_BEHIND = "falling-behind"
-STANDBY_STALLED = "standby-stalled"
 COORDINATOR = "coordinator"
 JOB = "job"
 LEAVING = "leaving"
@@ -67,7 +67,9 @@ def judge(
     observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int
 ) -> JudgedSignals:
     """Takes one look into account."""
-    settings = settings.for_reports(observation.report_patience_ms, ours=observation.ours)
+    settings = settings.for_reports(
+        observation.report_patience_ms, ours=observation.can.has_own_requests
+    )
     counts, rule = is_another_look(memory.looked_ms, now_ms), settings.hysteresis
     leader = _leader(observation, memory, now_ms)
     memory = _of_deployment(observation, memory, now_ms)
@@ -87,7 +89,8 @@ def judge(
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
     judged_dead = any(signal.kind == JOB_DEAD for signal in signals)
-    if judged_dead and observation.dead:  # YARN's states of an end are final
+    if judged_dead and observation.dead and not observation.can.shows_its_life:
+        # YARN's states of an end are final
         rule = replace(rule, looks=1, for_ms=0)
     followed = _followed(by_key, memory)
     for key in followed:
@@ -122,7 +125,6 @@ def judge(
         looks=memory.looks + 1,
         lost=lost_since(observation, memory, now_ms),
         heard=reports,
-        ours=observation.ours,
     ).bounded()
     return JudgedSignals(
         replace(after, left_out=_left_out(by_key, after)),
@@ -176,7 +178,7 @@ def _leader_patience_ms(beat_every_ms: int, settings: AutoFailover) -> int:
 
 def _of_deployment(observation: Observation, memory: Memory, now_ms: int) -> Memory:
     """The same where Samza's AM runs another deployment by now: its silences count from now."""
-    if observation.ours or observation.deployment in ("", memory.deployment):
+    if observation.can.shows_its_life or observation.deployment in ("", memory.deployment):
         return memory
     if not memory.deployment:
         return replace(memory, deployment=observation.deployment)
@@ -267,7 +269,7 @@ def _signals(
         else:
             continue
         doubtful.add(host)
-        about = (c for c in here if c.active or not observation.ours)
+        about = (c for c in here if c.active or not observation.can.tells_what_runs)
         members = tuple((c.processor_id, c.incarnation) for c in about)
         found.append(Signal(HOST_SICK, host, members, why))
     for seen in observation.containers:
@@ -279,7 +281,8 @@ def _signals(
             why = f"it counts as running and has reported nothing for {silent_s:.0f} s"
             found.append(Signal(SILENT, ident, ((ident, seen.incarnation),), why))
         reported_ms = newest_report_ms(seen, reports) or now_ms
-        runs = observation.ours or ident not in overdue  # Samza's AM says of none that it runs
+        # Samza's AM says of none that it runs.
+        runs = observation.can.shows_its_life or ident not in overdue
         found += _container_signals(
             seen, trends.get(ident), reported_ms, settings, now_ms, runs=runs
         )

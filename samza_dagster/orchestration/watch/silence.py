@@ -69,10 +69,10 @@ def silent_since(
 ) -> dict[str, int]:
     """Container → since when it hasn't reported, for those that are followed for that.
 
-    None where none has ever reported, or under a coordinator of ours where none does: it tells
-    itself who lives.
+    None where none has ever reported, or under a coordinator that shows its life where none does: it
+    tells itself who lives.
     """
-    may_be_gone = not observation.ours and any(h.mark for h in reports.values())
+    may_be_gone = not observation.can.shows_its_life and any(h.mark for h in reports.values())
     if not (may_be_gone or others_report(observation, reports, settings, now_ms)):
         return {}
     return {
@@ -111,14 +111,14 @@ def job_trouble(
     settings: AutoFailover,
     now_ms: int,
 ) -> tuple[str, str] | None:
-    """The signal and why; None where nothing is wrong, or a coordinator of ours tells it.
+    """The signal and why; None where nothing is wrong, or a coordinator that shows its life tells it.
 
     A new deployment is told until each container has reported in it.
     """
-    if observation.ours:
-        return None
     if observation.dead:
         return JOB_DEAD, observation.dead
+    if observation.can.shows_its_life:
+        return None
     if not observation.application and not any(c.unread for c in observation.containers):
         silent = all_silent(
             reports.values(),

@@ -13,7 +13,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, ROW, recorded, row_of
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.control import PROGRESS
+from samza_dagster.orchestration.operations.runs import PROGRESS
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
@@ -259,7 +259,7 @@ def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
-def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far_it_was(
+def test_a_bounce_terminated_while_the_broker_is_away_says_how_far_it_was(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
     """What it holds can't be given back then; its hold ends by itself."""
@@ -275,7 +275,7 @@ def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far
 
     world.on_sleep = cancel
     result = bounce(instance, at_once=2)
-    assert tags_of(instance, result)["samza/bounce"] == "aborted"
+    assert tags_of(instance, result)["samza/bounce"] == "terminated"
     data = result.failure_data_for_node("bounce")
     assert data is not None
     assert data.error is not None

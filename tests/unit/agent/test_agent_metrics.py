@@ -36,7 +36,9 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
 
 def page_of(supervisor: Supervisor, link: Any, now: float = 0.0) -> dict[tuple[str, ...], float]:
     return samples(
-        metrics.render("host-1", metrics.metrics_of(metrics.seen(supervisor, link, lambda: now)))
+        metrics.render(
+            {"host": "host-1"}, metrics.metrics_of(metrics.seen(supervisor, link, lambda: now))
+        )
     )
 
 

@@ -16,7 +16,7 @@ from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.snapshots.found import Found, Said
 from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.lag import lag_row, replicas, times_asked
+from samza_dagster.snapshots.rows import lag_row, replicas
 
 pytestmark = pytest.mark.unit
 
@@ -128,7 +128,7 @@ def snapshot_row(case: Case, *reports: Said) -> Row:
     found = [placed(TASK, "Standby", HERE), Found(reports={TASK: list(reports)})]
     job = Job("yw", "1", Found.of(found))
     (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span})
-    first_since = case.first_since(times_asked([one], PATIENCE_MS))
+    first_since = case.first_since(set(one.times_asked(PATIENCE_MS)))
     return lag_row(one, PATIENCE_MS, first_since, all_observed=True)
 
 

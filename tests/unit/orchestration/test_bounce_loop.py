@@ -37,7 +37,6 @@ class Book:
     rows: list[Bounced] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
-    order: str = ""
     check: bool | None = None
     asked_check: int = 0
     tags: list[str | None] = field(default_factory=list)
@@ -50,9 +49,6 @@ class Book:
 
     def progress(self, text: str) -> None:
         self.told.append(text)
-
-    def control(self) -> str:
-        return self.order
 
     def check_passed(self) -> bool | None:
         self.asked_check += 1

@@ -58,7 +58,7 @@ class Watching:
         self.new = [d for d in found if d.event not in kept.reported]
         memory = still_blocking(judged.memory, self.acks, self.now)
         self.memory = remembered(
-            memory, found, {d.event: self.now for d in found}, self.now, observation.group_of
+            memory, found, {d.event: self.now for d in found}, self.now, observation
         )
         return found
 

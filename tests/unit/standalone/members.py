@@ -6,8 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     Expect,
     ProcessorState,
@@ -47,7 +46,17 @@ def stop(*ids: str) -> StopWork:
 
 def stopped(state: ProcessorState) -> ProcessorState:
     """All have ended that were told to."""
-    return rules.stopped(state, state.work.ending)
+    return replace(state, work=state.work.ended(state.work.ending))
+
+
+def is_there(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
+    """That container is expected, and its process waits for its start."""
+    return replace(state, work=state.work.now_there(container, now_ms))
+
+
+def at_work(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
+    """That container processes its tasks."""
+    return replace(state, work=state.work.now_at_work(container, now_ms))
 
 
 def model(**tasks: str) -> JobModel:
@@ -65,6 +74,11 @@ def group(
     barrier = Barrier(state, frozenset(joined.split())) if version else None
     made = model(**tasks) if version else None
     return GroupView(members, version, version, 0, version, made, barrier)
+
+
+def said(state: ProcessorState, group: GroupView) -> GroupView:
+    """The group with what that processor has reported last."""
+    return replace(group, running={state.sequence or "": state.running or Running(0)})
 
 
 def planned(group: GroupView, staying: Set[str] = frozenset()) -> JobModel:

@@ -114,10 +114,13 @@ def test_a_rolling_upgrade_moves_the_tasks_of_who_is_down_away_and_back_and_no_o
 
 @pytest.mark.parametrize("replicas", [0, 1, 2])
 @pytest.mark.parametrize("tasks", [4, 12, 13])
-def test_who_was_away_gets_its_tasks_back(replicas: int, tasks: int) -> None:
-    """All of them, in a rolling upgrade of processors with equally many: by older versions."""
+@pytest.mark.parametrize("ids", [("a", "b"), ("a", "b", "c", "d")])
+def test_who_was_away_gets_its_tasks_back(replicas: int, tasks: int, ids: tuple[str, ...]) -> None:
+    """All of them, in a rolling upgrade of processors with equally many: by older versions.
+
+    Of two processors one is alone meanwhile, and no standby is anywhere.
+    """
     plan = JobPlan({"in": tasks}, {"in": "kafka"}, replicas, by_locality)
-    ids = ("a", "b", "c", "d")
     versions = [plan.model(group(*ids))]
 
     def publish(*members: str) -> dict[str, str]:

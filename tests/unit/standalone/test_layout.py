@@ -91,12 +91,12 @@ def test_a_published_model_has_each_partition_once_and_reads_back_whole() -> Non
 
 def test_a_pin_and_a_restart_name_the_request_that_asked_for_them() -> None:
     """So a leader tells what has been taken up before it."""
-    data = layout.pin_data(Pin("host-1", "3f0c"))
+    data = layout.document_data(Pin("host-1", "3f0c")._asdict())
     assert data == b'{"location": "host-1", "uuid": "3f0c"}'
     assert layout.pin_of("Partition 0", data) == Pin("host-1", "3f0c")
-    assert layout.restart_of("p1", layout.restart_data("3f0c")) == "3f0c"
+    assert layout.restart_of("p1", layout.document_data({"uuid": "3f0c"})) == "3f0c"
     running = Running(7, "3f0c", 2_300)
-    assert layout.running_of("0000000007", layout.running_data(running)) == running
+    assert layout.running_of("0000000007", layout.document_data(running._asdict())) == running
     for bad in (None, b"", b"host-1", b"[]", b'{"uuid": "3f0c"}'):
         with pytest.raises(MalformedRecord, match="Partition 0"):
             layout.pin_of("Partition 0", bad)

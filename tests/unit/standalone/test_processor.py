@@ -17,6 +17,7 @@ from members import (
     group,
     model,
     planned,
+    said,
     start,
     stop,
     stopped,
@@ -106,12 +107,13 @@ def test_a_restart_within_the_debounce_time_interrupts_nobody_else() -> None:
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
     state, _ = step(leader, settled, 100, planned)
     for now_ms, members in ((101, (A,)), (119, (A, back))):
-        state, commands = step(state, replace(settled, members=members), now_ms, planned)
+        seen = said(state, replace(settled, members=members))
+        state, commands = step(state, seen, now_ms, planned)
         assert commands == ()
-    came = replace(settled, members=(A, back))
+    came = said(state, replace(settled, members=(A, back)))
     state, commands = step(state, came, 119 + SETTINGS.debounce_ms, planned)
     assert commands == (Publish(2, planned(came), 1),)
-    seen = group(A, back, version=2, a="a", b="b")
+    seen = said(state, group(A, back, version=2, a="a", b="b"))
     state, commands = step(state, seen, 140, planned)
     assert commands == (JoinBarrier(2),)
     agreed = group(A, back, version=2, state=BarrierState.DONE, joined="a b", a="a", b="b")
@@ -164,7 +166,25 @@ def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None
     state, _ = step(
         at(B, counted=(B,), joined=3, work=runs(container("b", "2"))), seen, 100, planned
     )
-    assert rules.wake_ms(state) == 120
+    assert state.plan_ms == 100 + SETTINGS.debounce_ms
+
+
+def _as_it_is(group: GroupView, staying: Set[str]) -> JobModel:
+    del staying
+    assert group.model is not None
+    return group.model
+
+
+def test_a_leader_plans_anew_where_the_newest_version_can_no_longer_be_followed() -> None:
+    """Somebody has deleted or overwritten its barrier, or an older version is the newest that is left."""
+    seen = group(A, B, version=3, state=BarrierState.DONE, a="1", b="2")
+    leader = at(A, counted=(A, B), served=(A, B), joined=3, work=runs(container("a", "1")))
+    assert step(leader, seen, 100, planned)[0].plan_ms is None
+    for wrecked in (replace(seen, barrier=None), replace(seen, version=2, highest=3)):
+        state, _ = step(leader, wrecked, 100, planned)
+        assert state.plan_ms == 100 + SETTINGS.debounce_ms
+        _, commands = step(state, wrecked, 100 + SETTINGS.debounce_ms, _as_it_is)
+        assert [each.version for each in commands if isinstance(each, Publish)] == [4]
 
 
 def test_a_leader_asks_its_grouper_again_and_publishes_only_what_is_spread_better() -> None:
@@ -197,11 +217,11 @@ def test_a_plan_that_fails_keeps_the_last_version_and_is_said() -> None:
     leader = at(
         A, counted=(A, B), joined=1, plan_ms=100, work=runs(container("a", "1")), running=Running(1)
     )
-    state, (said,) = step(leader, settled, 100, failing)
-    assert isinstance(said, ReportRunning)
-    assert "actives_only" in said.running.trouble
+    state, (trouble,) = step(leader, said(leader, settled), 100, failing)
+    assert isinstance(trouble, ReportRunning)
+    assert "actives_only" in trouble.running.trouble
     assert state.plan_ms == 100 + rules.PINS_WAIT_MS
-    again, (published, ended) = step(state, settled, 100 + rules.PINS_WAIT_MS, planned)
+    again, (published, ended) = step(state, said(state, settled), 100 + rules.PINS_WAIT_MS, planned)
     assert isinstance(published, Publish)
     assert isinstance(ended, ReportRunning)
     assert (ended.running.trouble, again.trouble) == ("", "")

@@ -10,10 +10,13 @@ from members import (
     A,
     B,
     at,
+    at_work,
     container,
     expect,
     group,
+    is_there,
     planned,
+    said,
     start,
     stop,
     stopped,
@@ -44,7 +47,7 @@ def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that
     state, commands = step(state, seen, 100, planned)
     assert commands == (expect(rest),)
     assert step(state, seen, 105, planned)[1] == ()
-    state, commands = step(rules.is_there(state, "b_1", 106), seen, 106, planned)
+    state, commands = step(is_there(state, "b_1", 106), seen, 106, planned)
     assert commands == (), "it warms itself"
     assert rules.wake_ms(state) == 4_106
     state, commands = step(state, seen, 4_106, planned)
@@ -70,7 +73,7 @@ def test_a_container_runs_on_for_a_quarter_of_the_barriers_time_at_most() -> Non
     few = replace(Settings(), consensus_ms=3_000)
     state = at(B, work=runs(container("b", "1", "2")), joined=1, settings=few)
     state, _ = step(state, seen, 100, planned)
-    state, commands = step(rules.is_there(state, "b_1", 101), seen, 849, planned)
+    state, commands = step(is_there(state, "b_1", 101), seen, 849, planned)
     assert commands == ()
     assert step(state, seen, 850, planned)[1] == (stop("b"),)
 
@@ -129,13 +132,14 @@ def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -
     seen = group(A, B, version=2, a="2", b="1")
     before = at(B, work=runs(container("b", "1", "2")), joined=1, settings=Settings())
     state, _ = step(before, seen, 90, planned)
-    state, _ = step(rules.is_there(state, "b_1", 95), seen, 95, planned)
+    state, _ = step(is_there(state, "b_1", 95), seen, 95, planned)
     state, _ = step(state, seen, 4_100, planned)
     state, _ = step(stopped(state), seen, 4_103, planned)
-    state = rules.at_work(state, "b_1", 4_107)
+    state = at_work(state, "b_1", 4_107)
     agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
     state, (reported,) = step(state, agreed, 4_108, planned)
     assert reported == ReportRunning(Running(2, silent_ms=7))
+    agreed = said(state, agreed)
     assert step(state, agreed, 4_109, planned)[1] == ()
     state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 4_110, planned)
     assert reported == ReportRunning(Running(3, silent_ms=0))
@@ -153,9 +157,18 @@ def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_contain
     state, commands = step(stopped(state), told, 103, planned)
     assert commands == (start(both), expect())
     assert step(state, told, 104, planned)[1] == (), "none has checked in"
-    state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
+    state, (reported,) = step(at_work(state, "b_2", 104), told, 104, planned)
     assert reported == ReportRunning(Running(1, restart="u", silent_ms=4))
-    assert step(state, told, 105, planned)[1] == ()
+    assert step(state, said(state, told), 105, planned)[1] == ()
+
+
+def test_what_a_processor_has_reported_it_reports_again_when_somebody_has_overwritten_it() -> None:
+    """By its own node: else it would seem never to have come to work, and requests would wait for that for ever."""
+    seen = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    work = replace(runs(container("b", "b")), silent_ms=0)
+    state = at(B, joined=1, running=Running(1, silent_ms=0), work=work)
+    assert step(state, said(state, seen), 101, planned)[1] == ()
+    assert step(state, seen, 101, planned)[1] == (ReportRunning(Running(1, silent_ms=0)),)
 
 
 def test_who_has_a_container_that_does_not_check_in_in_time_gives_up() -> None:
@@ -168,7 +181,7 @@ def test_who_has_a_container_that_does_not_check_in_in_time_gives_up() -> None:
     _, (given_up,) = step(state, settled, 1_100, planned)
     assert isinstance(given_up, GiveUp)
     assert given_up.why == "container b hasn't checked in 1 s after its start"
-    state = rules.at_work(state, "b", 1_050)
+    state = at_work(state, "b", 1_050)
     assert step(state, settled, 1_100, planned)[1] == (ReportRunning(Running(1)),)
 
 
@@ -181,7 +194,7 @@ def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_wo
     assert started == start(container("b", "b"))
     assert step(state, settled, 30_099, planned)[1] == (), "one that never checks in"
     assert step(state, settled, 30_100, planned)[1] == (start(container("b-0", "standby1")),)
-    state = rules.at_work(state, "b", 5_000)
+    state = at_work(state, "b", 5_000)
     state, commands = step(state, settled, 7_999, planned)
     assert commands == ()
     assert rules.wake_ms(state) == 8_000
@@ -193,7 +206,7 @@ def test_standby_tasks_that_wait_for_a_container_to_end_wake_nobody() -> None:
     seen = group(A, B, version=2, state=BarrierState.DONE, a="2", b="1 standby2")
     state = at(B, work=runs(container("b", "1", "2")), joined=2, settings=Settings())
     state, _ = step(state, seen, 100, planned)
-    state, _ = step(rules.is_there(state, "b_1", 100), seen, 100, planned)
+    state, _ = step(is_there(state, "b_1", 100), seen, 100, planned)
     state, commands = step(state, seen, 4_100, planned)
     assert commands == (stop("b"),)
     assert state.work.wake_ms is None
@@ -207,9 +220,9 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     work = replace(runs(one, two, three), at_work=frozenset({"b", "b_1"}))
     state = at(B, work=work, joined=1, running=Running(1), settings=few)
     assert step(state, settled, 100, planned)[1] == ()
-    state, commands = step(rules.at_work(state, "b_2", 101), settled, 101, planned)
+    state, commands = step(at_work(state, "b_2", 101), settled, 101, planned)
     assert commands == (expect(container("b_3", "3", "4")),)
-    state, _ = step(rules.is_there(state, "b_3", 102), settled, 102, planned)
+    state, _ = step(is_there(state, "b_3", 102), settled, 102, planned)
     assert step(state, settled, 4_102, planned)[1] == (stop("b_1", "b_2"),)
 
 
@@ -230,7 +243,7 @@ def test_what_ended_by_itself_takes_all_with_it_and_all_starts_anew() -> None:
     """Its lease was over: the others' is too."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2")
     state = at(B, work=runs(container("b", "1"), container("b_1", "2")), joined=1)
-    state = rules.stopped(state, frozenset({"b"}))
+    state = replace(state, work=state.work.ended(frozenset({"b"})))
     state, commands = step(state, settled, 100, planned)
     both = container("b", "1", "2")
     assert commands == (stop("b_1"), expect(both))

@@ -1,0 +1,79 @@
+"""Two standalone processors with real containers, whose leader asks its grouper again every three seconds."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
+from samza_dagster.sandbox import demo_job, load, process
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.zookeeper import ZooKeeperServer
+from tests.rig.processor_group import ProcessorGroup
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.standalone
+
+IDS = ("p1", "p2")
+PROBE_S = 3.0
+AGREES_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessorGroup]:
+    """Four active tasks with a standby each, two on each processor."""
+    directory = tmp_path_factory.mktemp("group")
+    with (
+        Broker(directory / "broker", authorizer=True) as broker,
+        ZooKeeperServer(directory / "zookeeper") as server,
+    ):
+        ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
+        load.fill(broker.bootstrap_servers, LoadPlan.for_state(1.0, actives=2))
+        started = ProcessorGroup(
+            directory, broker, server, is_fenced=True, probe_ms=round(1_000 * PROBE_S)
+        )
+        try:
+            for pid in IDS:
+                started.start(pid)
+            yield started
+        finally:
+            started.end()
+
+
+def actives(group: ProcessorGroup, *ids: str) -> dict[str, str]:
+    """Active task → processor, once all run what they are to."""
+    group.wait_for(*ids, within_s=AGREES_S)
+    places = group.wait_until_settled(within_s=AGREES_S)
+    return {task: pid for task, pid in places.items() if not task.startswith("Standby-")}
+
+
+def even(group: ProcessorGroup) -> dict[str, str] | None:
+    """The same, once each processor has two of them."""
+    found = actives(group, *IDS)
+    return found if sorted(Counter(found.values()).values()) == [2, 2] else None
+
+
+def test_a_group_at_rest_stays_at_rest(group: ProcessorGroup) -> None:
+    """Over ten probes no version is made, and no container is another one."""
+    until("an even spread", lambda: even(group), seconds=AGREES_S)
+    version, processes, began = group.view().version, group.active_processes(), time.monotonic()
+    until("ten probes", lambda: time.monotonic() - began > 10.5 * PROBE_S, seconds=20 * PROBE_S)
+    assert group.view().version == version
+    assert group.active_processes() == processes
+
+
+def test_a_rolling_restart_gives_each_processor_its_tasks_again(group: ProcessorGroup) -> None:
+    """As an upgrade does it: each is stopped, and comes back after the other one has all tasks."""
+    before = until("an even spread", lambda: even(group), seconds=AGREES_S)
+    for down in IDS:
+        process.stop_all([group.processes[down]], grace_s=60)
+        assert set(actives(group, *(pid for pid in IDS if pid != down)).values()) != {down}
+        group.start(down)
+        after = until("an even spread", lambda: even(group), seconds=AGREES_S)
+        assert after == before
+    assert group.two_owners() == []
