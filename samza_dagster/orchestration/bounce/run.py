@@ -44,7 +44,6 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
 from samza_dagster.orchestration.text import natural
 
@@ -172,7 +171,6 @@ def summarized(
         after = host_map(samza.client.view())
     yield dg.Output(text, metadata=summary_metadata(plan, result, after))
     context.log.info(text)
-    context.log.info(plain_maps(plan.before, after))
 
 
 def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Output[str]:

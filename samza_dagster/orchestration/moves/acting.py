@@ -29,7 +29,6 @@ from samza_dagster.orchestration.requests.outcomes import (
 from samza_dagster.orchestration.requests.step_request import Outcome
 from samza_dagster.orchestration.requests.verify import Expected, Verification, not_running
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps, plain_timeline
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ProcessorView
@@ -149,10 +148,7 @@ def verify_placement(
             **{f"{o.step}_request": o.uuid for o in outcomes if o.uuid},
         },
     )
-    context.log.info(plain_timeline([(m.stage, m.status, m.at_ms) for m in moments]))
-    context.log.info(
-        f"{plan.processor} runs on {processor.host}; {verified}\n{plain_maps(plan.before, after)}"
-    )
+    context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")
 
 
 def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":

@@ -40,7 +40,6 @@ from samza_dagster.orchestration.requests.heartbeat import Heartbeat
 from samza_dagster.orchestration.requests.step_request import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
-from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.ticks import elapsed_ms
@@ -97,9 +96,7 @@ def wait_until_warm(
         **map_metadata(plan.before, after),
     }
     yield dg.Output(standby, metadata=metadata)
-    known = [(at_ms, float(records)) for at_ms, records in samples if records is not None]
-    context.log.info(f"standby {standby}: {plain_lag(known, plan.catch_up.lag_limit)}")
-    context.log.info(plain_maps(plan.before, after))
+    context.log.info(f"standby {standby} is warm: {watch.line}")
 
 
 def look_until_warm(

@@ -41,7 +41,6 @@ from samza_dagster.orchestration.requests.follow import (
 )
 from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -189,9 +188,7 @@ def carried_out(
         progress = _carry_out_units(context, client, plan)
         more = then(client)
         metadata = {**outcome_metadata(client, plan, progress), **more}
-        after = host_map(client.view())
     yield dg.Output(len(progress), metadata=metadata)
-    context.log.info(plain_maps(plan.before, after))
 
 
 def outcome_metadata(
