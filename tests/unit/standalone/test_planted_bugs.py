@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
@@ -209,6 +210,14 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
                 continue
             if function.__code__.co_filename != "<string>":  # as a dataclass makes them
                 yield function.__qualname__, function
+
+
+@pytest.fixture(autouse=True)
+def _silence() -> Iterator[None]:
+    """What processors log of a ZooKeeper that fails all the time takes longer than what they do."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("bug", BUGS)
