@@ -84,10 +84,6 @@ BUGS: dict[str, tuple[str, ...]] = {
         "state.samza_left_ms + state.settings.session_ms",
         "0",
     ),
-    "who has registered knows that all who are gone have stopped": (
-        "has_left = group.model is not None",
-        "has_left = False",
-    ),
     "who has given up a task joins before its container has ended": (
         "for each in self.running for name, task in each.tasks.items()",
         "for each in self.wanted for name, task in each.tasks.items()",
@@ -168,6 +164,10 @@ BUGS: dict[str, tuple[str, ...]] = {
 }
 
 BUGS_FOR_TESTS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
+    "who has registered knows that all who are gone have stopped": (
+        test_processor.test_who_registers_takes_those_that_are_gone_for_samzas_own,
+        ("has_left = group.model is not None", "has_left = False"),
+    ),
     "who came back elsewhere is taken for who was there": (
         test_processor.test_a_version_is_not_agreed_on_when_somebody_has_come_back_elsewhere,
         ("not moved and ", ""),
