@@ -157,6 +157,10 @@ BUGS: dict[str, tuple[str, ...]] = {
         " or group.version < state.joined:",
         ":",
     ),
+    "who has nothing to do looks again at once": (
+        "        if ordered:\n            self._wake()",
+        "        if not ordered:\n            self._wake()",
+    ),
     "a restart is dropped by the end of the one before": (
         "    return tuple(commands)\n\n\ndef awaits_version",
         "    return (*commands[1:], *commands[:1])\n\n\ndef awaits_version",
