@@ -543,7 +543,10 @@ class StandaloneWorld(Judge):
 
     def _view(self) -> GroupView:
         changes, self._server.changes = self._server.changes, []
-        view = replace(self._looker.view(None), read_ms=self.now_ms)
+        try:
+            view = replace(self._looker.view(None), read_ms=self.now_ms)
+        except Exception as error:
+            raise self.broken("who looks on can read the group", repr(error)) from error
         self._server.changes = changes
         return view
 
