@@ -49,9 +49,7 @@ class JobPlan:
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         served = processors
-        if (
-            self.grouper is by_container_count and not self.replicas
-        ):  # which leaves no container without a task
+        if self.grouper is by_container_count and not self.replicas:  # which leaves none empty
             served = {each: processors[each] for each in in_order(processors)[:actives]}
         found = group_tasks(
             tasks,

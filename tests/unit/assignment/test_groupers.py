@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from samza_dagster.assignment import (
     Grouper,
@@ -22,7 +24,8 @@ from samza_dagster.assignment import (
 )
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.model import ContainerModel, TaskModel
-from tests.unit.assignment.groups import names, numbered, ran_on, tasks
+from samza_dagster.model.naming import ANY_HOST
+from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
 
 pytestmark = pytest.mark.unit
 
@@ -43,6 +46,27 @@ class TestByLocality:
         made = tasks(3, 2)
         containers = group(made, {}, {"a": "h1", "b": "h2", "c": "h2"})
         assert unplaced(made, containers) == tuple(f"Standby-T{number}-1" for number in range(3))
+
+    @settings(deadline=None)
+    @given(
+        st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=2, max_size=4),
+        st.integers(1, 12),
+        st.integers(0, 2),
+    )
+    def test_a_processor_at_an_unknown_location_counts_as_one_at_a_location_of_its_own(
+        self, versions: list[set[str]], count: int, replicas: int
+    ) -> None:
+        """So tasks stay with it over versions, and beside others whose locations are known."""
+        made = tasks(count, replicas)
+        known: dict[str, TaskLocality] = {}
+        unknown: dict[str, TaskLocality] = {}
+        for ids in versions:
+            told = {each: "host" if each in "ab" else each for each in ids}
+            untold = {each: "host" if each in "ab" else ANY_HOST for each in ids}
+            first, second = group(made, known, told), group(made, unknown, untold)
+            assert names(first) == names(second)
+            known |= locality(first, told)
+            unknown |= locality(second, untold)
 
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""

@@ -1,0 +1,81 @@
+"""A processor's runner over a virtual ZooKeeper: by what its containers live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from kazoo.exceptions import ConnectionLoss
+
+from samza_dagster.agent.lease import Now, read_clocks
+from samza_dagster.simulation.standalone_process import PATHS
+from samza_dagster.simulation.standalone_server import Server, Session
+from samza_dagster.standalone.commands import Expect, StartWork
+from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.runner import ProcessorRunner
+from tests.rig.standalone_groups import dealt
+
+pytestmark = pytest.mark.unit
+
+
+class _Asked:
+    """When ZooKeeper was asked; it answers unless it `is_away`."""
+
+    def __init__(self) -> None:
+        self.at: list[Now] = []
+        self.is_away = False
+
+    def before(self) -> None:
+        self.at.append(read_clocks())
+        if self.is_away:
+            raise ConnectionLoss
+
+    def after_write(self) -> None:
+        """Its answer arrives."""
+
+    def seen(self, seen: int, newest: int) -> int:
+        """All that was written."""
+        del seen
+        return newest
+
+
+class _Containers:
+    """From when and for how long they may live."""
+
+    def __init__(self) -> None:
+        self.leases: list[tuple[Now, float]] = []
+
+    def renew(self, asked: Now, lease_s: float) -> None:
+        self.leases.append((asked, lease_s))
+
+    def expect(self, command: Expect, there: Callable[[str], None]) -> None: ...
+
+    def start(self, command: StartWork, at_work: Callable[[str], None]) -> None: ...
+
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None: ...
+
+
+def test_containers_outlive_no_session() -> None:
+    """Theirs is less than the session's time, from before ZooKeeper was asked, which counts it from then; without an
+    answer it isn't renewed."""
+    asked, containers = _Asked(), _Containers()
+    runner = ProcessorRunner(
+        Session(Server(30_000, lambda: 0), asked),  # pyright: ignore[reportArgumentType]
+        PATHS,
+        processor_id="a",
+        location="h0",
+        settings=Settings(),
+        grouper=partial(dealt, ("Partition 0",)),
+        containers=containers,
+    )
+    runner.begin()
+    for _ in range(3):
+        asked.at.clear()
+        runner.turn()
+        from_, lease_s = containers.leases[-1]
+        assert from_.boottime_s <= asked.at[0].boottime_s
+        assert lease_s < Settings().session_ms / 1_000
+    asked.is_away = True
+    runner.turn()
+    assert len(containers.leases) == 3
