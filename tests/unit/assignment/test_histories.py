@@ -12,7 +12,6 @@ from samza_dagster.assignment import group, unplaced
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import active_task_of
 from tests.unit.assignment import histories as of
-from tests.unit.assignment.groups import locality
 
 pytestmark = pytest.mark.unit
 
@@ -53,12 +52,12 @@ def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:
     history = of.History(random.Random(f"{replicas} {seed}"), replicas, beside_samza)
     for step in range(STEPS):
         containers = group(
-            history.tasks, history.locality, history.processors, actives_only=history.actives_only
+            history.tasks, history.known, history.processors, actives_only=history.actives_only
         )
         where = f"replicas {replicas}, seed {seed}, step {step}"
         legal_and_warm(containers, history, where)
         even_with_the_fewest_moves(containers, history, where)
-        history.locality |= locality(containers, history.processors)
+        history.ran(containers)
         history.change()
 
 
