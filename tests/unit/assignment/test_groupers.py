@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -23,13 +24,15 @@ from samza_dagster.assignment import (
     unplaced,
 )
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.model import ContainerModel, TaskModel
-from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.model import ContainerModel, TaskMode, TaskModel
+from samza_dagster.model.naming import ANY_HOST, standby_task_name
 from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
+from tests.unit.assignment.histories import placed
 
 pytestmark = pytest.mark.unit
 
 SETTING = "task.name.grouper.factory"
+HOSTS = ("h1", "h2", "h3")
 SAMZA = "org.apache.samza.container.grouper.task."
 
 
@@ -67,6 +70,34 @@ class TestByLocality:
             assert names(first) == names(second)
             known |= locality(first, told)
             unknown |= locality(second, untold)
+
+    @settings(deadline=None)
+    @given(
+        st.dictionaries(st.sampled_from("abcdefg"), st.sampled_from(HOSTS), min_size=1),
+        st.integers(1, 6),
+        st.integers(1, 2),
+        st.dictionaries(
+            st.tuples(st.integers(0, 5), st.integers(0, 1)), st.sampled_from(HOSTS), max_size=4
+        ),
+    )
+    def test_a_pin_of_a_standby_moves_no_active(
+        self,
+        processors: dict[str, str],
+        count: int,
+        replicas: int,
+        pins: dict[tuple[int, int], str],
+    ) -> None:
+        """Be it to where its active is: then it counts once that is elsewhere."""
+        made = tasks(count, replicas)
+        known: dict[str, TaskLocality] = {}
+        for _ in range(4):
+            before = group(made, known, processors)
+            known = locality(before, processors)
+        for (number, replica), host in pins.items():
+            name = standby_task_name(f"T{number}", replica)
+            known[name] = replace(known.get(name, TaskLocality()), pinned_to=host)
+        after = group(made, known, processors)
+        assert placed(after, TaskMode.ACTIVE) == placed(before, TaskMode.ACTIVE)
 
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""

@@ -35,6 +35,16 @@ def test_they_answer_as_samzas_classes_did() -> None:
     assert seen == 240
 
 
+@given(st.integers(1, 30), st.integers(0, 30))
+def test_a_first_deployment_is_dealt_in_turn_by_the_containers_numbers(
+    size: int, more: int
+) -> None:
+    """Container 10 comes after 9, though tasks are in order of their names."""
+    in_turn = sorted(each.task_name for each in tasks(size + more))
+    grouped = names(group(tasks(size + more), {}, numbered(size), by_container_count))
+    assert grouped == {str(number): in_turn[number::size] for number in range(size)}
+
+
 @settings(deadline=None)
 @given(
     st.sampled_from([by_container_count, by_container_ids]),
