@@ -53,7 +53,7 @@ def test_where_most_processors_share_a_location_a_standby_makes_room_for_another
     hosts: str,
 ) -> None:
     """Else it would be less even than it could be: their standbys may only go to the few others."""
-    for seed in range(200):
+    for seed in range(100):
         history = of.History(random.Random(f"{hosts} {seed}"), 1)
         for each in range(history.lots.randint(4, 10)):
             history.processors[f"p{each}"] = f"host-{history.lots.choice(hosts)}"
