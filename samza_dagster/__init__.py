@@ -1,6 +1,6 @@
 """Orchestrated placement for stateful stream processors, driven from Dagster.
 
-`SamzaJobComponent` is loaded on first use: importing this package imports no Dagster.
+`SamzaJobComponent` and `PlacementClient` are loaded on first use: importing this package imports no Dagster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from samza_dagster.version import __version__
 
 __all__ = ["__version__"]
 
-_LAZY = {"SamzaJobComponent": "samza_dagster.orchestration.component"}
+_LAZY = {
+    "PlacementClient": "samza_dagster.client",
+    "SamzaJobComponent": "samza_dagster.orchestration.component",
+}
 
 
 def __getattr__(name: str) -> Any:

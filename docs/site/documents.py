@@ -27,7 +27,6 @@ DOCUMENTS: Mapping[str, str] = {
     "acknowledge": "job, group, reason, written",
     "bounce status": "bounces",
     "bounce status RUN": "bounce, processors",
-    "bounce pause, resume, abort": "action, bounce, what_happens_now, told",
     "anything that fails": "error, asked, seen, fix, exit_code",
 }
 """Command → the fields of its document; behind a colon the kind of an object, or of each in it."""

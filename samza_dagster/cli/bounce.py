@@ -1,10 +1,9 @@
-"""`samza-dagster bounce`: rolling bounces of a Dagster instance, shown and steered."""
+"""`samza-dagster bounce`: rolling bounces of a Dagster instance, shown."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +16,14 @@ from samza_dagster.cli.options import (
     json_option,
     not_empty,
     prefix_option,
-    said_options,
 )
-from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.cli.output import at, busy, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     import dagster as dg
 
     from samza_dagster.orchestration.bounce.row import Bounced
-    from samza_dagster.orchestration.operations.steered import By
 
 _SHOWN = 10
 _NOT_YET = "not yet"
@@ -53,16 +50,11 @@ def _bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("bounce")
 def bounce() -> None:
-    """Show, pause, resume or abort a rolling bounce that a Dagster instance runs.
-
-    RUN is the run's id or its first characters; without it the newest that fits is taken. Where
-    bounces of several jobs fit, one must be named: by RUN, or by --job-name, --job-id and --prefix.
+    """Show the rolling bounces that a Dagster instance runs.
 
     \b
     Examples:
       samza-dagster bounce status
-      samza-dagster bounce pause --reason "brokers are slow" --ticket OPS-7
-      samza-dagster bounce resume 3f2a
     """
 
 
@@ -71,7 +63,7 @@ def bounce() -> None:
 @json_option
 @_bounce_options
 def status(*, run: str | None, job: str | None, home: Path, as_json: bool) -> None:
-    """Show the newest bounces; with RUN each container of one.
+    """Show the newest bounces; with RUN, a run's id or its first characters, each container of one.
 
     A container is back, failed, stuck, or not yet any of these: it waits or is in flight, of which
     the run's log tells.
@@ -82,16 +74,15 @@ def status(*, run: str | None, job: str | None, home: Path, as_json: bool) -> No
       samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.status == "failed")'
     """
     from samza_dagster.orchestration.bounce import record as bounce_record
-    from samza_dagster.orchestration.operations import control
+    from samza_dagster.orchestration.operations import runs
 
     with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
         if run:
-            found = [control.find(instance, run, job)]
-            root = control.root_of(found[0])
-            chain = control.chain(instance, root)
-            rows = bounce_record.all_rows(instance, chain or found)
+            found = [runs.find(instance, run, job)]
+            chain = runs.chain(instance, runs.root_of(found[0]))
+            rows = bounce_record.all_rows(instance, chain)
         else:
-            found, rows = control.bounces(instance, job, limit=_SHOWN), {}
+            found, rows = runs.runs_of(instance, job, limit=_SHOWN), {}
         shown = [_run(instance, one) for one in found]
     if as_json:
         processors = [_plain(row) for row in rows.values()]
@@ -110,102 +101,27 @@ def status(*, run: str | None, job: str | None, home: Path, as_json: bool) -> No
         spare=("why", "who", "since", "job"),
     )
     if run:
-        from samza_dagster.orchestration.operations.steered import Steering
-
-        for order in shown[0]["orders"]:
-            notice(f"told: {Steering(**order)}")
         _print_rows(list(rows.values()))
-
-
-def _add_steering(action: str, summary: str, text: str) -> None:
-    """One of the commands that steer a bounce; they differ in what they tell it."""
-
-    @bounce.command(action, short_help=summary, help=text)
-    @click.argument("run", required=False, callback=not_empty)
-    @said_options
-    @click.option(
-        "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
-    )
-    @json_option
-    @_bounce_options
-    def _(
-        *, run: str | None, job: str | None, home: Path, as_json: bool, dry_run: bool, by: By
-    ) -> None:
-        from samza_dagster.orchestration.operations import control
-        from samza_dagster.orchestration.operations.control import BounceAction
-
-        with busy("Telling the bounce …"), dagster_instance(home) as instance:
-            found, answer = control.steer(
-                instance, BounceAction(action), run or "", job, by=by, dry_run=dry_run
-            )
-            shown = _run(instance, found)
-        if as_json:
-            what = {"bounce": shown, "what_happens_now": answer, "told": not dry_run}
-            print_json({"action": action, **what})
-            return
-        notice(
-            f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {answer}."
-        )
-
-
-_add_steering(
-    "pause",
-    "Finish what is in flight, then end; it can be gone on with.",
-    """Ask nothing new: what is in flight is finished, then the run ends as paused.
-
-    \b
-    Examples:
-      samza-dagster bounce pause
-      samza-dagster bounce pause 3f2a
-    """,
-)
-_add_steering(
-    "resume",
-    "Go on with a bounce that was paused, aborted or stopped.",
-    """Launch a run that goes on: whoever is back isn't restarted again.
-
-    Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
-
-    \b
-    Examples:
-      samza-dagster bounce resume
-      samza-dagster bounce resume 3f2a --json
-    """,
-)
-_add_steering(
-    "abort",
-    "Ask nothing more and give back what is only held.",
-    """Ask nothing more; what is only held is given back, what is being stopped goes on.
-
-    \b
-    Examples:
-      samza-dagster bounce abort
-      samza-dagster bounce abort 3f2a
-    """,
-)
 
 
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
     from samza_dagster.orchestration import tags
-    from samza_dagster.orchestration.operations import control
-    from samza_dagster.orchestration.operations.steered import steerings
+    from samza_dagster.orchestration.operations import runs
 
     record = instance.get_run_record_by_id(run.run_id)
     fresh = record.dagster_run if record is not None else run
     since = record.create_timestamp if record is not None else None
     return {
         "run_id": run.run_id,
-        "root_run_id": control.root_of(fresh),
+        "root_run_id": runs.root_of(fresh),
         "job": fresh.tags.get(tags.JOB, ""),
         "status": fresh.status.value.lower(),
-        "state": control.state_of(fresh),
-        "told": fresh.tags.get(control.CONTROL, ""),
-        "progress": fresh.tags.get(control.PROGRESS, ""),
+        "state": fresh.tags.get(runs.BOUNCE, ""),
+        "progress": fresh.tags.get(runs.PROGRESS, ""),
         "since_ms": _ms(since),
         "who": fresh.tags.get(tags.WHO, ""),
         "why": fresh.tags.get(tags.WHY, ""),
         "ticket": fresh.tags.get(tags.TICKET, ""),
-        "orders": [asdict(one) for one in steerings(fresh.tags)],
     }
 
 

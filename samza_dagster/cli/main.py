@@ -45,7 +45,7 @@ _COMMANDS = {
     "snapshots": _Command("Keep tables of where a fleet is and how far behind.", extra="spark"),
     "verify": _Command("Check the job's audit history."),
     "gc": _Command("Remove finished placement messages."),
-    "bounce": _Command("Show and steer rolling bounces."),
+    "bounce": _Command("Show rolling bounces."),
     "instance": _Command("Write the dagster.yaml of a Dagster instance."),
     "doctor": _Command(
         "Check machine, brokers, job and coordinator; say what mends them.", extra="coordinator"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import getpass
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +21,6 @@ from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
-    from samza_dagster.orchestration.operations.steered import By
 
 
 class Target(JobSettings):
@@ -117,25 +115,3 @@ prefix_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
 )
-
-
-def _by(reason: str, ticket: str, who: str) -> By:
-    from samza_dagster.orchestration.operations.steered import By
-
-    return By(who or getpass.getuser(), reason, ticket)
-
-
-said_options = gathered(
-    "by",
-    _by,
-    click.option("--reason", default="", metavar="TEXT", help="Why, in a few words."),
-    click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number."),
-    click.option(
-        "--requested-by",
-        "who",
-        default="",
-        metavar="NAME",
-        help="Who asks; by default the user that runs this.",
-    ),
-)
-"""Adds who asks, why and under which ticket; the command gets them as `by`."""

@@ -19,7 +19,8 @@ _MOST_BROKEN = 5
 def simulate_standalone(seed: int, events: int, report: SimulationReport) -> int:
     """Histories from `seed` on until so many events have happened; 1 when one broke an invariant."""
     # The very code of processors runs here, and a virtual ZooKeeper fails all the time.
-    logging.getLogger("samza_dagster.standalone").setLevel(logging.CRITICAL)
+    for room in ("metadata", "standalone"):
+        logging.getLogger(f"samza_dagster.{room}").setLevel(logging.CRITICAL)
     began, done, percent, histories, agreed = time.monotonic(), 0, 0, 0, 0
     broken: list[str] = []
     answers = Counter[str]()

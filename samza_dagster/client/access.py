@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from samza_dagster.client.audit_history import open_audit
 from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.seen_reports import SeenReports
@@ -16,7 +15,6 @@ from samza_dagster.client.state_source import CoordinatorState, TopicStateSource
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MissingPrerequisite, Unreachable
-from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore, wall_clock_ms
 from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
@@ -51,7 +49,7 @@ def needed(part: _Part | None, what: str, name: str) -> _Part:
 @dataclass(frozen=True)
 class JobAccess:
     """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
-    `mailbox` None: nothing can be asked but what Samza's wire has. `audit` opens the audit topic.
+    `mailbox` None: nothing can be asked but what Samza's wire has.
 
     `yarn` None: of YARN nothing is known. `named_hosts`: the cluster has them, a person says so.
     Both count where Samza's own Application Master coordinates.
@@ -73,7 +71,6 @@ class JobAccess:
     monotonic: Callable[[], float] = time.monotonic
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: OwnRequestStore | None = None
-    audit: Callable[[], AuditLog] | None = None
     seen: SeenReports = field(default_factory=SeenReports)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
@@ -98,7 +95,6 @@ class JobAccess:
             topics=KafkaJobTopics(KafkaCluster.of(connection)),
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
-            audit=lambda: open_audit(connection),
             seen=_SEEN[_key(connection)],
             yarn=resource_manager(found) if (found := connection.resource_managers) else None,
             named_hosts=tuple(named_hosts),

@@ -46,18 +46,6 @@ def open_audit(connection: Connection) -> AuditLog:
     return AuditLog(KafkaCluster.of(connection), connection.audit_topic)
 
 
-def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
-    """Standby → UUID of the request that has spun it up, the newest one of those that had its id.
-
-    `records` in order. What it was started for later, as after a host was lost, is no origin.
-    """
-    found: dict[str, str] = {}
-    for record in records:
-        if record.spun_up_by:
-            found[record.processor_id] = record.spun_up_by
-    return found
-
-
 def read_history(connection: Connection) -> AuditHistory:
     """The whole history of a job, the head that its state names, and how far back it must go.
 

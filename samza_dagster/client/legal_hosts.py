@@ -86,19 +86,6 @@ class Placing:
         group = group.evolve(processors=_without(group, in_place_of))
         return rules.violation(group, self._hosts, processor_id, host)
 
-    def in_the_way(self, processor_id: str, host: str) -> list[str]:
-        """The members of its group each of which forbids it to be on `host`."""
-        group = self._group(processor_id).evolve(orphans=())
-        return [
-            other
-            for other, there in sorted(group.processors.items())
-            if other != processor_id
-            and rules.violation(
-                group.evolve(processors={other: there}), self._hosts, processor_id, host
-            )
-            not in (None, rules.lost(self._hosts, host))
-        ]
-
     def forbidden(self, processor_id: str) -> set[str]:
         """Every host that it may not be on. One that isn't in the job is one more of its group."""
         group = self._group(processor_id)

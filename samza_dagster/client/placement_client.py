@@ -6,11 +6,10 @@ Works on metadata alone, so an unmodified Samza AM and our coordinator are serve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, Self, Unpack
 
-from samza_dagster.client import audit_history, tidying
+from samza_dagster.client import tidying
 from samza_dagster.client.access import JobAccess, needed
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.checks import Permitted, find_processor
@@ -73,8 +72,7 @@ class PlacementClient:
     def over(cls, store: MetadataStore, *, job_name: str, **parts: Any) -> Self:
         """A client over stores that exist already; `parts` are those of `JobAccess`, by name.
 
-        Without `topics` it knows no lag, without `mailbox` it asks only what Samza's wire has,
-        without `audit` it doesn't know which request has spun up a standby.
+        Without `topics` it knows no lag, without `mailbox` it asks only what Samza's wire has.
         """
         return cls(JobAccess(store, job_name, **parts))
 
@@ -299,16 +297,6 @@ class PlacementClient:
     def own_responses_since(self, position: int | None) -> _Positioned:
         """The same of answers to requests of our own, as far as compaction has left them."""
         return self._requests.mail().answers_since(position)
-
-    def standby_origins(self) -> dict[str, str]:
-        """Standby → UUID of the request that has spun up the one which has its id now or had it last.
-
-        By the job's audit topic, which is read whole: it tells of starts whose answers are cleaned
-        up. Raises `InvalidInput` when there is none, and `MissingPrerequisite` over stores alone.
-        """
-        audit = needed(self._job.audit, "which request has spun up a standby", "audit")
-        with closing(audit()) as log:
-            return audit_history.standby_origins(audit_history.decoded(log))
 
     def remembered(self) -> frozenset[str]:
         """UUIDs that the coordinator has taken lately: asked again, they write nothing.

@@ -19,6 +19,7 @@ from samza_dagster.metadata.kafka_client import (
     asked_until,
     end_admin,
     is_final,
+    is_passing,
     remaining_s,
     share_of,
 )
@@ -243,7 +244,7 @@ class KafkaJobTopics:
                 elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     yield self._cluster.unread(topic, WHOLE_TOPIC, error)
                     return
-                elif not error.retriable():
+                elif not is_passing(error):
                     raise KafkaException(error)
                 continue
             assert partition is not None

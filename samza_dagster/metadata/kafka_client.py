@@ -292,6 +292,18 @@ def asked_until(
         time.sleep(_PAUSE_S)
 
 
+def is_passing(error: KafkaError) -> bool:
+    """Return whether a reader goes on by itself after this error.
+
+    A partition has no leader for a moment, or the client knows its leader by another epoch than the broker: as
+    after a broker was restarted, or frozen and fenced. librdkafka doesn't call the latter retriable.
+    """
+    from confluent_kafka import KafkaError
+
+    epochs = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
+    return error.retriable() or error.code() in epochs
+
+
 def is_final(error: KafkaError) -> bool:
     """No broker would answer otherwise: a lack of rights, a limit, a setting that can't be."""
     from confluent_kafka import KafkaError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -27,25 +27,14 @@ _CONFIG = {**COMPACTED, "message.timestamp.type": "LogAppendTime"}
 _NO_STANDBY = b"time"
 
 
-def publish(connection: Connection, records: Iterable[tuple[bytes, bytes | None]]) -> int:
-    """Writes keys and values to a job's lag topic, made if it isn't there; returns how many.
-
-    A None for a value removes what is known of that standby. Raises `Unreachable` when no broker
-    answers, `InvalidInput` without the right to write there: some of them may be written then.
-    """
-    published, job = list(records), (connection.job_name, connection.job_id)
-    for error in publish_fleet(connection, {job: published}).values():
-        raise error
-    return len(published)
-
-
 def publish_fleet(
     connection: Connection,
     jobs: Mapping[JobId, Collection[tuple[bytes, bytes | None]]],
 ) -> dict[JobId, SamzaDagsterError]:
-    """The same of many jobs on one Kafka cluster; what couldn't be written, by job, and why.
+    """Writes keys and values to the lag topics of jobs on one Kafka cluster; each is made if it isn't there.
 
-    Raises `Unreachable` when no broker answers.
+    A None for a value removes what is known of that standby. Returns what couldn't be written, by job,
+    and why: some of that job's may be written then. Raises `Unreachable` when no broker answers.
     """
     from confluent_kafka import KafkaException
 

@@ -1,4 +1,4 @@
-"""A chain of runs, re-executed and continued: which they are, and the plan that they carry out.
+"""A chain of re-executed runs: which they are, and the plan that they carry out.
 
 Its record is kept in the event log of the run that made it, whole in any case: one that is long is
 packed.
@@ -16,8 +16,8 @@ import dagster as dg
 
 from samza_dagster.orchestration.versioned import adapter
 
-ROOT = "samza/root"
-"""The tag that a run which continues another has: the first run of its chain."""
+ROOT = "dagster/root_run_id"
+"""Dagster's tag of a re-execution: the first run of its chain."""
 PLAN_RECORD = "plan_record"
 MOST_PLAIN = 30_000
 """Bytes; ten thousand containers take 2 MB plain, 40 kB packed."""
@@ -26,31 +26,22 @@ T = TypeVar("T")
 
 
 def root_run_id(context: dg.OpExecutionContext) -> str:
-    """The first run of the chain of re-executions and continuing runs that this one belongs to.
+    """Returns the first run of the chain of re-executions that this one belongs to.
 
-    The requests' uuids derive from it. A run that continues one which waited has it as a
-    tag; a re-execution of such a run that lost the tag finds it in the run it began with.
+    The requests' uuids derive from it.
     """
-    run = context.run
-    tagged = run.tags.get(ROOT)
-    if tagged or run.root_run_id is None:
-        return tagged or run.run_id
-    first = context.instance.get_run_by_id(run.root_run_id)
-    return (first.tags.get(ROOT) if first is not None else None) or run.root_run_id
+    return context.run.root_run_id or context.run.run_id
 
 
 def chain_of(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
-    """All runs of a chain of re-executions and continuing runs, the first one first."""
-    found = {run.run_id: run for run in instance.get_runs(dg.RunsFilter(tags={ROOT: root}))}
-    for member in {root, *(run.root_run_id or run.run_id for run in found.values())}:
-        if instance.get_run_by_id(member) is not None:
-            group = instance.get_run_group(member)
-            found |= {run.run_id: run for run in (group[1] if group else ())}
-    return sorted(found.values(), key=lambda run: run.run_id != root)
+    """Returns all runs of a chain of re-executions, the oldest first."""
+    first = instance.get_run_by_id(root)
+    later = instance.get_runs(dg.RunsFilter(tags={ROOT: root}), ascending=True)
+    return [*([first] if first is not None else []), *later]
 
 
 def others_of_chain(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
-    """The other runs of this run's chain, the first one first."""
+    """Returns the other runs of this run's chain, the oldest first."""
     runs = chain_of(context.instance, root_run_id(context))
     return [run for run in runs if run.run_id != context.run.run_id]
 

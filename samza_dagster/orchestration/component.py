@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -26,7 +27,6 @@ from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.bounce.job import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
-from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.bounds import Text, text, text_of
 from samza_dagster.orchestration.choices import choices_sensor, jobs_of
 from samza_dagster.orchestration.config import check_job_name
@@ -40,8 +40,6 @@ from samza_dagster.orchestration.jobs import (
     moving_job,
     of_component,
     placement_jobs,
-    steered_jobs,
-    waiting_jobs,
 )
 from samza_dagster.orchestration.names import PREFIX_PATTERN, named
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -52,7 +50,6 @@ from samza_dagster.orchestration.resource import (
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag, names_within
-from samza_dagster.orchestration.waits.continuation import continuations_sensor
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.orchestration.watch.on_demand import outside_checks
 from samza_dagster.orchestration.watch.sensors import (
@@ -238,8 +235,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     @property
     def job(self) -> str:
-        """`<name>/<id>`; of several jobs `*`, which stands for each."""
-        return ALL if self.jobs else f"{self.app_name}/{self.app_id}"
+        """`<name>/<id>`; of several jobs `<digest>/*`, which stands for each.
+
+        The digest is of the brokers and the jobs that the YAML names: an instance knows partitions by name, and each
+        code location keeps its own.
+        """
+        if not self.jobs:
+            return f"{self.app_name}/{self.app_id}"
+        named = "\n".join([self.bootstrap_servers, *self.jobs])
+        return f"{sha256(named.encode()).hexdigest()[:8]}/{ALL}"
 
     @property
     def tag(self) -> str:
@@ -313,19 +317,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """What records outcomes, goes on with what waits or pauses, and watches the jobs."""
+        """What records outcomes, offers choices, and watches the jobs."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         tag, prefix = self.tag, self.prefix
-        waiting = self._own(waiting_jobs(tag))
-        steered = self._own(steered_jobs(tag))
         launched = self._own([audit_job(tag), moving_job(tag)])
         return [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix
             ),
-            continuations_sensor(waiting, interval_s, running=running, prefix=prefix),
             choices_sensor(tag, max(30, interval_s), running=running, prefix=prefix),
-            bounce_resume_sensor(tag, steered, interval_s, running=running, prefix=prefix),
             auto_failover_sensor(self.auto_failover, launched, prefix),
             lag_slo_sensor(self.lag_slo, prefix),
             invariants_sensor(self.invariants, self.policies, prefix),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -14,7 +15,6 @@ from pydantic_core import PydanticUndefined
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import ANY_HOST
-from samza_dagster.orchestration.plans.move import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
@@ -45,13 +45,6 @@ def _are_names(names: list[str]) -> list[str]:
     return names
 
 
-def _are_pins(pins: dict[str, str]) -> dict[str, str]:
-    for processor, host in pins.items():
-        _check(processor, PROCESSOR_PATTERN, LONGEST_ID, "a processor id")
-        _check(host, _HOST_PATTERN, LONGEST_HOST, "a host name")
-    return pins
-
-
 def _check(text: str, pattern: str, longest: int, what: str) -> None:
     if len(text) > longest or re.fullmatch(pattern, text) is None:
         raise ValueError(f"{text[:longest]!r} is not {what} of at most {longest} characters")
@@ -62,8 +55,6 @@ Hosts = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_h
 """Host names."""
 Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
 """Processor ids or host names."""
-Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
-"""Processor id → host name."""
 Host = Annotated[str, Field(min_length=1, max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
 """A host name, or a word for one, as `ANY_HOST`."""
 HostOrEmpty = Annotated[str, Field(max_length=LONGEST_HOST, pattern=rf"^$|{_HOST_PATTERN}")]
@@ -251,6 +242,19 @@ class RelocateStandbyConfig(ToLegalHostConfig):
 
 class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place. The coordinator chooses the standby's next host."""
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """When a new standby counts as warm: its lag in records, for how long, by when in seconds.
+
+    `lag_limit_s`: or as many records as it applies in so many seconds, if that is more and known.
+    """
+
+    lag_limit: int
+    steady_s: float
+    timeout_s: float
+    lag_limit_s: float = 0.0
 
 
 class CatchUpConfig(OpConfig):

@@ -9,7 +9,6 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job, choices_for
 from samza_dagster.orchestration.drain.job import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
@@ -19,7 +18,6 @@ from samza_dagster.orchestration.moves.acting import (
     stop,
     verify_placement,
 )
-from samza_dagster.orchestration.moves.cancel_waiting import cancel_waiting_graph
 from samza_dagster.orchestration.moves.planning import (
     PLAN,
     plan_fail_over,
@@ -35,8 +33,6 @@ from samza_dagster.orchestration.moves.via_standby import (
     wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.operations.control import STEERED_JOBS
-from samza_dagster.orchestration.reconcile.job import reconcile_graph
 from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 
@@ -105,36 +101,16 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     spin_up_standby_graph,
     move_via_new_standby_graph,
     drain_host_graph,
-    reconcile_graph,
-    cancel_waiting_graph,
 )
 BY_OWN_REQUEST = frozenset({"fail_over", "spin_up_standby", "move_via_new_standby"})
 """What a standalone group has no request for."""
 BY_WHOLE_PROCESSOR = frozenset({"restart_container", "rolling_bounce"})
 """What restarts a standalone group's processors, with all their tasks."""
-WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; tagged with `job` as `samza/job`."""
-    return [
-        *(_to_job(graph, job) for graph in GRAPHS),
-        rolling_bounce_job(job),
-        control_bounce_job(job),
-    ]
-
-
-def waiting_jobs(job: str) -> list[dg.JobDefinition]:
-    """Those of them whose runs may wait for long: sensor `continuations` continues them."""
-    return [_to_job(graph, job) for graph in GRAPHS if graph.name in WAITING]
-
-
-def steered_jobs(job: str) -> list[dg.JobDefinition]:
-    """Those that can be paused, resumed and aborted: sensor `bounce_resume` goes on with them."""
-    return [
-        rolling_bounce_job(job),
-        *(_to_job(graph, job) for graph in GRAPHS if graph.name in STEERED_JOBS),
-    ]
+    return [*(_to_job(graph, job) for graph in GRAPHS), rolling_bounce_job(job)]
 
 
 def moving_job(job: str) -> dg.JobDefinition:

@@ -34,13 +34,9 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
         " that is more than lag_limit. Its pace is what the newest published readiness tells; one that"
         " is too old isn't used. 0: by records alone.",
     )
-    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = Field(
-        default=120,
-        description="How long a run waits for a standby's lag before it ends, and sensor"
-        " continuations goes on with the wait.",
-    )
     sensor_interval_s: IntervalS = Field(
-        default=5, description="Between two ticks of what records outcomes and goes on with runs."
+        default=5,
+        description="Between two ticks of what records outcomes.",
     )
     sensor_running: bool = Field(
         default=True, description="Whether those sensors are on when they are first deployed."

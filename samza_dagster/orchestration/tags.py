@@ -26,21 +26,19 @@ ACTION = "samza/action"
 WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
-STEERED = "samza/bounce-steered"
-"""Who steered a bounce, when and why; `operations/steered.py` has its form."""
 EVENT = "samza/event"
 """Of an asset's observation: what kind of event it is."""
 
 PARTITION = "dagster/partition"
 BY_HOST = frozenset({"drain_host"})  # their partitions are hosts, all others' processors
-ALONE = frozenset({"rolling_bounce", "reconcile"})
-"""One run of a Samza job at a time: each is about the whole job."""
-AT_ONCE = frozenset({"control_bounce"})
-"""Launched without the queue: an abort mustn't wait until others are over."""
-ASK_NOTHING = AT_ONCE | {
-    *("acknowledge_failover", "audit_failover"),
-    *("snapshot_assets", "tidy_snapshots", "look_at_fleet"),
-}
+ALONE = frozenset({"rolling_bounce"})
+"""One run of a Samza job at a time: it is about the whole job."""
+ASK_NOTHING = frozenset(
+    {
+        *("acknowledge_failover", "audit_failover"),
+        *("snapshot_assets", "tidy_snapshots", "look_at_fleet"),
+    }
+)
 
 MOST_TAG_BYTES = 2_400
 """Of a tag's value: PostgreSQL's index over keys and values takes 2,704 bytes a row."""

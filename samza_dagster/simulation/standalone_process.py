@@ -63,6 +63,11 @@ class _Runner(ProcessorRunner):
 
     process: VirtualProcess
 
+    @property
+    def is_woken(self) -> bool:
+        """Whether it has something to do before its time comes."""
+        return self._woken.is_set()
+
     def owns(self, group: object) -> bool:
         """Whether that watches for it."""
         return group is self._group
@@ -203,7 +208,8 @@ class VirtualProcess:
     def is_hasty(self) -> bool:
         """What was due before its newest turn still is: it looks again without a pause."""
         due_ms = rules.wake_ms(self.state)
-        return due_ms is not None and due_ms <= self.clock(self.world_ms())
+        is_due = due_ms is not None and due_ms <= self.clock(self.world_ms())
+        return is_due or self.runner.is_woken
 
     def turn(self) -> bool:
         """One turn of its runner; False once it has left."""
@@ -215,7 +221,8 @@ class VirtualProcess:
                 return True
             self.has_begun = True
         is_there = self.runner.turn()
-        self.woken_ms = self.world_ms() + math.ceil(self.runner.wait_s * 1_000 / self.rate)
+        wait_s = 0 if self.runner.is_woken else self.runner.wait_s
+        self.woken_ms = self.world_ms() + math.ceil(wait_s * 1_000 / self.rate)
         return is_there
 
     def _model(self, group: GroupView, staying: Set[str]) -> JobModel:

@@ -156,12 +156,14 @@ class StandaloneWorld(Judge):
         self._lags = chance.random() < 0.5
         self._trouble = chance.choice([0.1, 0.3, 1])
         """In how far processors pause, are cut off, end, come and go: all the time they get nowhere."""
+        self._hangs = seed % 5 == 1
+        if self._hangs:
+            self._trouble = 0.1  # else no start takes as long as one may take
         self._by_hand = chance.choice([0, 0.01, 0.03]) if not beside_samza else 0
         self._let_in: dict[str, bool] | None = (
             {} if chance.random() < 0.4 and not beside_samza else None
         )
         self._gone: set[str] = set()
-        self._hangs = seed % 5 == 1
         self._grows = chance.choice([0, 0.0003, 0.0003]) if not self._by_hand else 0
         self._asks = chance.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int, bool]] = []
@@ -541,7 +543,10 @@ class StandaloneWorld(Judge):
 
     def _view(self) -> GroupView:
         changes, self._server.changes = self._server.changes, []
-        view = replace(self._looker.view(None), read_ms=self.now_ms)
+        try:
+            view = replace(self._looker.view(None), read_ms=self.now_ms)
+        except Exception as error:
+            raise self.broken("who looks on can read the group", repr(error)) from error
         self._server.changes = changes
         return view
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.job_topics import ANSWER_S
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.kafka_client import KafkaCluster, is_passing
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.snapshots.found import Found, Said, refuse_future, standby_report
 from samza_dagster.snapshots.job import KEPT_REPORTS
@@ -158,7 +158,7 @@ class _Reading:
             offset: Any = message.offset()
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
-                if error.retriable():
+                if is_passing(error):
                     continue
                 unread = self._cluster.unread(span.topic, span.partition, error)
                 self._read.unread.append((span, unread))

@@ -111,13 +111,6 @@ class Cockpit:
         for name, offered in fields.items():
             expect(self._line(name)).to_have_text(f"{name}: '{offered}'", use_inner_text=True)
 
-    def scaffold(self) -> None:
-        """Has the form add what must be filled in; of a choice it writes all, `pause|abort`."""
-        self.page.get_by_role("button", name="Scaffold missing config").click()
-        confirm = self.page.get_by_role("button", name="Confirm")
-        confirm.click()
-        expect(confirm).to_have_count(0)
-
     def launch(self) -> str:
         """Launches, and is on the run's page: its id."""
         expect(self.page.get_by_text("No errors")).to_be_visible()

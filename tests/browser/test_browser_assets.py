@@ -68,15 +68,6 @@ def test_the_lineage_shows_what_feeds_what(cockpit: Cockpit) -> None:
     cockpit.screenshot("lineage-host_loss")
 
 
-def test_the_run_of_a_snapshot_shows_the_lag_without_a_click(
-    cockpit: Cockpit, snapshots: str
-) -> None:
-    """A line of characters, over the last snapshots."""
-    cockpit.open_run(snapshots)
-    cockpit.sees("records behind ▕")
-    cockpit.screenshot("run-snapshot_assets")
-
-
 def test_dagsters_own_plot_has_the_figures(cockpit: Cockpit, snapshots: str) -> None:
     """Numbers among an asset's metadata are plotted over time."""
     cockpit.open_asset("changelog_lag")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -14,28 +13,7 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.browser
 
 
-def _terminated(cockpit: Cockpit, run_id: str) -> None:
-    """Dagster's own way, on the run's page."""
-    cockpit.terminate()
-    cockpit.status_is("Canceled", seconds=60)
-
-
-def _aborted(cockpit: Cockpit, run_id: str) -> None:
-    """The job for it, from the Launchpad; its page says what happens now."""
-    cockpit.open_launchpad("control_bounce")
-    cockpit.scaffold()
-    cockpit.fill(action="abort", run_id=run_id, reason="seen enough")
-    cockpit.screenshot("launchpad-control_bounce")
-    cockpit.launch()
-    cockpit.status_is("Success", seconds=STARTS_S)
-    cockpit.open_run(run_id)
-    cockpit.status_is("Failure", seconds=60)
-
-
-@pytest.mark.parametrize("end", [_terminated, _aborted], ids=["terminated", "aborted"])
-def test_a_bounce_ended_half_way_leaves_the_job_clean(
-    stage: Stage, cockpit: Cockpit, end: Callable[[Cockpit, str], None]
-) -> None:
+def test_a_bounce_ended_half_way_leaves_the_job_clean(stage: Stage, cockpit: Cockpit) -> None:
     """Nothing held, everybody runs, nobody else is asked, and the run says who was bounced."""
     before, locality = stage.all_run(), stage.locality()
     asked = stage.requests()
@@ -50,14 +28,15 @@ def test_a_bounce_ended_half_way_leaves_the_job_clean(
         every=0.1,
     )
     cockpit.screenshot("run-rolling_bounce-half-way")
-    end(cockpit, run_id)
+    cockpit.terminate()
+    cockpit.status_is("Canceled", seconds=60)
     requests = stage.requests()
     after = stage.all_run()
     bounced = {p for p in before if before[p].execution != after[p].execution}
-    cockpit.filter_events("aborted")
-    cockpit.reads("aborted")
-    cockpit.screenshot(f"run-rolling_bounce-{end.__name__.strip('_')}")
-    told = next(text for text in stage.logged(run_id) if text.startswith("**aborted**"))
+    cockpit.filter_events("terminated")
+    cockpit.reads("terminated")
+    cockpit.screenshot("run-rolling_bounce-terminated")
+    told = next(text for text in stage.logged(run_id) if text.startswith("**terminated**"))
     back, flying = _listed(told, "bounced"), _listed(told, "in flight")
     assert first in back
     assert len(flying) <= 1
@@ -65,7 +44,7 @@ def test_a_bounce_ended_half_way_leaves_the_job_clean(
     assert bounced != before.keys()
     assert all(p in told for p in before)
     tags = stage.tags(run_id)
-    assert tags["samza/bounce"] == "aborted"
+    assert tags["samza/bounce"] == "terminated"
     assert tags["samza/progress"].startswith(f"{len(back)}/4")
     assert stage.locality() == locality
     assert {p: c.execution for p, c in stage.all_run().items()} == {

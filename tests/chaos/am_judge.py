@@ -35,12 +35,11 @@ class Outcome(StrEnum):
 class Claim:
     """That the processor was started anew, on a host where one is named.
 
-    `anew` False: that it is there, since then or before. Without a processor: that the host has none.
+    Without a processor: that the host has none.
     """
 
     processor: str = ""
     host: str = ""
-    anew: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,9 +137,7 @@ def holds(claim: Claim, word: Word, processes: Iterable[Process]) -> bool:
         on_host = [(p.first_ms, p.last_ms + LOOK_MS) for p in processes if p.host == claim.host]
         return not _covers(on_host, begin, end)
     mine = [p for p in processes if p.processor == claim.processor and claim.host in ("", p.host)]
-    if claim.anew:
-        return any(begin <= p.first_ms <= end for p in mine)
-    return any(p.first_ms <= end and p.last_ms >= begin for p in mine)
+    return any(begin <= p.first_ms <= end for p in mine)
 
 
 def _of(

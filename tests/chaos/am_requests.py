@@ -24,7 +24,6 @@ DAGSTER = {
     "restart_container": 6,
     "relocate_standby": 5,
     "drain_host": 2,
-    "reconcile": 3,
     "rolling_bounce": 1,
     "fail_over": 2,
     "spin_up_standby": 1,
@@ -116,12 +115,10 @@ def command(ask: Ask, uuid: str) -> tuple[str, ...]:
     )
 
 
-def config(ask: Ask, *, actives: int, hosts: Sequence[str]) -> Mapping[str, Any]:
+def config(ask: Ask) -> Mapping[str, Any]:
     """The config of the job for a kind of `DAGSTER`."""
     if ask.kind == "drain_host":
         return {"host": ask.host, "steady_s": 0, "at_once": 1 + ask.detail % 2}
-    if ask.kind == "reconcile":
-        return {"wanted": wanted(ask, actives=actives, hosts=hosts)}
     if ask.kind == "rolling_bounce":
         return {"canaries": 0, "at_once": 1 + ask.detail % 2}
     if ask.kind == "move_container":
@@ -129,9 +126,3 @@ def config(ask: Ask, *, actives: int, hosts: Sequence[str]) -> Mapping[str, Any]
     if ask.kind == "relocate_standby" and ask.detail % 2:
         return {"processor": ask.processor, "destination": ask.host}
     return {"processor": ask.processor}
-
-
-def wanted(ask: Ask, *, actives: int, hosts: Sequence[str]) -> dict[str, str]:
-    """Where a `reconcile` is to bring the actives: each to a host of its own."""
-    first = ask.detail % len(hosts)
-    return {str(n): hosts[(first + n) % len(hosts)] for n in range(actives)}

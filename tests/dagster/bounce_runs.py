@@ -12,9 +12,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.steering import control_bounce_job
-from samza_dagster.orchestration.operations import control as control_of_runs
-from samza_dagster.orchestration.operations.control import RunControl
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.bounce_world import BounceWorld
@@ -34,14 +32,12 @@ def in_virtual_time(world: BounceWorld, monkeypatch: pytest.MonkeyPatch) -> None
     WORLDS["bounce"] = world
     clocked = functools.partial(Bounce, sleep=world.sleep, now_ms=world.clock)
     monkeypatch.setattr(bouncing, "Bounce", clocked)
-    steered = functools.partial(RunControl, now_ms=world.clock)
-    monkeypatch.setattr(control_of_runs, "RunControl", steered)
 
 
 def definitions() -> dg.Definitions:
     """The product's own jobs over the world."""
     return dg.Definitions(
-        jobs=[rolling_bounce_job("demo/1"), control_bounce_job("demo/1")],
+        jobs=[rolling_bounce_job("demo/1")],
         resources={
             "samza": BounceSamza(bootstrap_servers="none", job_name="demo", job_id="1"),
             "samza_policies": PlacementPolicies(verify_timeout_s=60, lag_limit=100),
@@ -60,7 +56,11 @@ def bounce(
     tags: dict[str, str] | None = None,
     **config: Any,
 ) -> dg.ExecuteJobResult:
-    """One run of the bounce, or a re-execution of one."""
+    """One run of the bounce, or a re-execution of one, which has its root in a tag as Dagster's have."""
+    if again is not None:
+        parent = instance.get_run_by_id(again.parent_run_id)
+        assert parent is not None
+        tags = {**(tags or {}), ROOT: parent.root_run_id or parent.run_id}
     fields: dict[str, Any] = {"canaries": 0, **config}
     with dg.execute_job(
         dg.reconstructable(rolling_bounce),
@@ -71,24 +71,6 @@ def bounce(
         tags=tags,
     ) as result:
         return result
-
-
-def control(
-    instance: dg.DagsterInstance,
-    action: str,
-    run_id: str = "",
-    *,
-    dry_run: bool = False,
-    **said: str,
-) -> dg.ExecuteInProcessResult:
-    """One run of the job that steers a bounce."""
-    job = definitions().get_job_def("control_bounce")
-    config = {"action": action, "run_id": run_id, "dry_run": dry_run, **said}
-    return job.execute_in_process(
-        run_config={"ops": {"steer_bounce": {"config": config}}},
-        instance=instance,
-        raise_on_error=False,
-    )
 
 
 def metadata(result: dg.ExecuteJobResult, op: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -157,13 +156,3 @@ def dagster_home(migrated: Path) -> Callable[[Path], Path]:
         return home
 
     return made
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sensor's clock, in ms; the ops have their own."""
-    now = [time.time_ns() // 1_000_000]
-    of_sensor = "samza_dagster.orchestration.waits.continuation"
-    monkeypatch.setattr(f"{of_sensor}.time.time_ns", lambda: now[0] * 1_000_000)
-    monkeypatch.setattr(f"{of_sensor}.since_boot", lambda: ("its boot", now[0]))
-    return now

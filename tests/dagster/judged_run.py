@@ -22,9 +22,7 @@ class JudgedRun:
     """A job, what it is told, and what there is to see of it in the end.
 
     `requests` are step → kind; `starts` is how often each container was started, `at` where
-    everybody is. `waits`: its run ends with a wait, and sensor `continuations` launches the next.
-    `after`: one of the same world whose run has asked what it names and ended with a
-    wait before this one is launched.
+    everybody is.
     """
 
     job: str
@@ -35,8 +33,6 @@ class JudgedRun:
     at: Mapping[str, str]
     name: str = ""
     planned_by: str = ""
-    waits: bool = False
-    after: JudgedRun | None = None
 
     def __str__(self) -> str:
         """For a test's name."""
@@ -47,16 +43,6 @@ class JudgedRun:
         """Of its launch."""
         return {"ops": {self.planned_by or f"plan_{self.job}": {"config": dict(self.config)}}}
 
-    @property
-    def jobs(self) -> tuple[str, ...]:
-        """Those that its world needs, the one that may wait first."""
-        return (self.job,) if self.after is None else (*self.after.jobs, self.job)
-
-    @property
-    def ends_runs_that_wait(self) -> bool:
-        """Whether a wait for lag ends its run, or the one before it, at once."""
-        return self.waits or self.after is not None
-
     def asked_by(self, root: str) -> dict[str, str]:
         """What a chain of runs asks, by id."""
         return {request_uuid(root, step, 0): kind for step, kind in self.requests.items()}
@@ -65,12 +51,9 @@ class JudgedRun:
         """Whether everybody was started and is where it belongs."""
         return _starts(world) == self.starts and world.at == self.at
 
-    def judge(self, world: AnyWorld, root: str, former: str = "") -> None:
-        """Each request asked once, by the id of its step; each container started once, where it belongs.
-
-        `former`: the first run of it before it.
-        """
-        asked = self.asked_by(root) | (self.after.asked_by(former) if self.after else {})
+    def judge(self, world: AnyWorld, root: str) -> None:
+        """Each request asked once, by the id of its step; each container started once, where it belongs."""
+        asked = self.asked_by(root)
         assert set(world.requests) == set(asked)
         assert _starts(world) == self.starts
         assert world.at == self.at

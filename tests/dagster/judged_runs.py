@@ -32,14 +32,6 @@ def _behind_at_first() -> SteppedJob:
     return world
 
 
-def _far_behind() -> SteppedJob:
-    """The new standby stays behind. Deadlines count from its start."""
-    world = _demo(lags=("0-0", "0-1"))
-    world.lag_now["0-1"] = [50_000]
-    world.now_ms = time.time_ns() // 1_000_000
-    return world
-
-
 def drained_world() -> SteppedJob:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
     at = {"0": "host-1", "0-0": "host-2", "1": "host-1", "1-0": "host-3", "2": "host-1"}
@@ -127,9 +119,7 @@ VIA_KEPT = JudgedRun(
     starts={"0-1": 2, "0": 1},
     at={**MOVED, "0-1": "host-2"},
 )
-VIA_WAITING = replace(
-    VIA, name="move_via_new_standby, continued", world=_behind_at_first, waits=True
-)
+VIA_WAITING = replace(VIA, name="move_via_new_standby, waiting", world=_behind_at_first)
 SPIN_UP = JudgedRun(
     job="spin_up_standby",
     config=_NEW_STANDBY,
@@ -137,31 +127,6 @@ SPIN_UP = JudgedRun(
     requests={"spin_up": "start-standby"},
     starts={"0-1": 1},
     at={**AS_BEFORE, "0-1": "host-4"},
-)
-SPIN_UP_WAITING = replace(
-    SPIN_UP, name="spin_up_standby, continued", world=_behind_at_first, waits=True
-)
-CANCEL = JudgedRun(
-    job="cancel_waiting",
-    planned_by="give_up",
-    config={},
-    world=_far_behind,
-    requests={"cancel_waiting/0-1": "stop-standby"},
-    starts={"0-1": 1},
-    at=AS_BEFORE,
-    after=replace(SPIN_UP, job="move_via_new_standby"),
-)
-RECONCILE = JudgedRun(
-    job="reconcile",
-    config={"wanted": {"0": "host-3", "1": "host-1"}, "at_once": 2},
-    world=_demo,
-    requests={
-        "reconcile//0-0/place_on_host-2": "place",
-        "reconcile//0/place_on_host-3": "place",
-        "reconcile//1/place_on_host-1": "place",
-    },
-    starts={"0-0": 1, "0": 1, "1": 1},
-    at={"0": "host-3", "0-0": "host-2", "1": "host-1", "1-0": "host-4"},
 )
 BOUNCE = JudgedRun(
     job="rolling_bounce",

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from judged_run import JudgedRun
 from judged_runs import (
     BOUNCE,
-    CANCEL,
     DRAIN,
     FAIL_OVER,
     MOVE,
-    RECONCILE,
     RELOCATE,
     RESTART,
     SPIN_UP,
-    SPIN_UP_WAITING,
     SWAP,
     SWAP_UNDER_SAMZA,
     VIA,
@@ -57,7 +54,7 @@ class Row:
     @property
     def ends_as_another(self) -> bool:
         """Whether another run than the one that was launched brings it to its end."""
-        return self.worker_dies or self.judged_run.waits
+        return self.worker_dies
 
     @property
     def tags(self) -> dict[str, str]:
@@ -105,8 +102,6 @@ WORKER_ROWS = (
     *_boundaries(VIA_WAITING, "give_place"),
     *_boundaries(SPIN_UP, "plan_spin_up_standby", "spin_up"),
     _of_worker(SPIN_UP, "start_standby 0", heard=True, by_hand=True),
-    _of_worker(CANCEL, "stop_standby 0-1"),
-    _of_worker(CANCEL, "stop_standby 0-1", heard=True, by_hand=True),
     *_boundaries(BOUNCE, "plan_bounce", "bounce"),
     _of_worker(BOUNCE, "reserve 1-0", heard=True),
     _of_worker(BOUNCE, "reserve 0", by_hand=True),
@@ -117,11 +112,6 @@ WORKER_ROWS = (
     _of_worker(DRAIN, "stop_standby 1-1", by_hand=True),
     _of_worker(DRAIN, "place 1"),
     _of_worker(DRAIN, "processing 1", by_hand=True),
-    *_boundaries(RECONCILE, "plan_reconcile"),
-    _of_worker(RECONCILE, "place 0-0", heard=True, by_hand=True),
-    _of_worker(RECONCILE, "place 0"),
-    _of_worker(RECONCILE, "place 1", heard=True),
-    _of_worker(RECONCILE, "processing 0", by_hand=True),
 )
 _ALL_DONE = (
     (MOVE, "verify_placement"),
@@ -131,10 +121,8 @@ _ALL_DONE = (
     (SWAP, "verify_placement"),
     (SPIN_UP, "wait_until_warm"),
     (VIA, "standbys_after"),
-    (CANCEL, "give_up"),
     (BOUNCE, "summarize_bounce"),
     (DRAIN, "drain"),
-    (RECONCILE, "carry_out_reconcile"),
 )
 _HELD = (
     (MOVE, Point("after reserve")),
@@ -142,15 +130,13 @@ _HELD = (
     (SWAP, Point("after move_standby_away")),
     (VIA, Point("after wait_until_warm")),
     (VIA_WAITING, Point("after spin_up")),
-    (CANCEL, Point("stop_standby 0-1")),
     (BOUNCE, Point("reserve 0")),
     (DRAIN, Point("place 0")),
-    (RECONCILE, Point("place 0")),
 )
 ROWS = (
     *(Row(judged_run, who, point) for who in (DAEMON, CODE) for judged_run, point in _HELD),
     Row(MOVE, WEBSERVER, Point("after reserve")),
-    Row(SPIN_UP_WAITING, WEBSERVER, Point("after spin_up")),
+    Row(VIA_WAITING, WEBSERVER, Point("after spin_up")),
     Row(BOUNCE, WEBSERVER, Point("reserve 0")),
     Row(DRAIN, WEBSERVER, Point("place 0")),
     Row(MOVE, BOTH, Point("after stop"), by_hand=True),

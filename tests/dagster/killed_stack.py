@@ -15,16 +15,14 @@ import dagster as dg
 import yaml
 from dagster._core.storage.tags import WILL_RETRY_TAG
 from held_starts import HeldStarts
-from judged_run import JudgedRun
-from judged_runs import MOVE, SPIN_UP_WAITING
+from judged_runs import MOVE, SPIN_UP
 from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
-from served_placement import Gate, PlacementServer, Point
+from served_placement import Gate, PlacementServer
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.deploy.run_launcher import DOUBT
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.pace import PACE
@@ -35,10 +33,10 @@ QUEUED = "queued"
 DEQUEUED = "dequeued"
 """That of a run which is in the queue when the code server is killed: the daemon, which lives,
 tries to launch it and fails."""
-BEGINNING, CONTINUING = "beginning", "continuing"
-"""Two runs whose launches are under way as the code server is killed: the process of the first,
-which somebody launched, lives and begins; that of the second, which a sensor launched, dies too."""
-NO_ROWS = {QUEUED: MOVE, DEQUEUED: MOVE, BEGINNING: MOVE, CONTINUING: SPIN_UP_WAITING}
+BEGINNING, DYING = "beginning", "dying"
+"""Two runs whose launches are under way as the code server is killed: the process of the first
+lives and begins; that of the second, which is to be retried, dies too."""
+NO_ROWS = {QUEUED: MOVE, DEQUEUED: MOVE, BEGINNING: MOVE, DYING: SPIN_UP}
 """Runs beside the rows, each in a world of its own."""
 DEADLINE_S = 900.0
 LOST_S = 60.0
@@ -75,8 +73,7 @@ class Ended:
 class Killed:
     """What the kills on one storage left: the worlds, and the runs of each row.
 
-    `refused` has Dagster's word on what it doesn't re-execute from failure; `formers` are the runs
-    that some runs follow upon.
+    `refused` has Dagster's word on what it doesn't re-execute from failure.
     """
 
     stack: DagsterStack
@@ -86,7 +83,6 @@ class Killed:
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    formers: dict[str, str] = field(default_factory=dict)
     _failed: dict[str, float] = field(default_factory=dict)
 
     def go(self) -> None:
@@ -95,11 +91,7 @@ class Killed:
             gate = Gate(row.point, kills=row.who == "worker", goes_on=row.by_hand)
             self.server.gates[row_key(number)] = gate
         for number, row in enumerate(self.rows):
-            self._launch_former(row_key(number), row.judged_run.after)
-        for number, row in enumerate(self.rows):
-            if row.judged_run.after is None:
-                self._launch(row_key(number), row)
-        self._launch_what_follows()
+            self._launch(row_key(number), row)
         held = [row_key(n) for n, row in enumerate(self.rows) if row.who != "worker"]
         for key in held:
             until(
@@ -115,20 +107,17 @@ class Killed:
         self.stack.wait_ready(DEADLINE_S)  # a run is launched by the web server
         self._kill_server(DAEMON)
         self._see_ends(list(self.roots))
-        self._kill_as_it_continues()
+        self._kill_both_in_the_launch()
         self._kill_as_it_begins()
 
-    def _kill_as_it_continues(self) -> None:
-        """The code server, and the process that it has just started for a run of a sensor."""
-        gate = self.server.gates[CONTINUING] = Gate(Point("after spin_up"))
-        self._launch(CONTINUING)
-        until("the first run came to its wait", gate.arrived.is_set, seconds=DEADLINE_S)
+    def _kill_both_in_the_launch(self) -> None:
+        """The code server, and the process that it has just started for a run."""
         with self.starts.holding():
-            gate.open()
+            self._launch(DYING)
             os.kill(self._kill_in_the_launch(), signal.SIGKILL)
-        self._see_said(CONTINUING, DOUBT)
+        self._see_said(DYING, DOUBT)
         self.stack.restart(CODE)
-        self._see_ends([CONTINUING])
+        self._see_ends([DYING])
 
     def _kill_as_it_begins(self) -> None:
         """The code server alone, which comes back when the run's process has said who it is."""
@@ -154,21 +143,10 @@ class Killed:
         return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
 
     def _launch(self, key: str, row: Row | None = None) -> None:
-        judged_run, tags = (NO_ROWS[key], {}) if row is None else (row.judged_run, row.tags)
+        retried = {"dagster/max_retries": "1"} if key == DYING else {}
+        judged_run, tags = (NO_ROWS[key], retried) if row is None else (row.judged_run, row.tags)
         job = named(key, judged_run.job)
         self.roots[key] = self.stack.runs.launch(job, judged_run.run_config, tags)
-
-    def _launch_former(self, key: str, judged_run: JudgedRun | None) -> None:
-        if judged_run is not None:
-            job = named(key, judged_run.job)
-            self.formers[key] = self.stack.runs.launch(job, judged_run.run_config)
-
-    def _launch_what_follows(self) -> None:
-        """Each when the run before it has ended with a wait."""
-        for key, former in self.formers.items():
-            status = self.stack.runs.wait(former, timeout_s=DEADLINE_S)
-            assert status == "SUCCESS", f"the run before that of the {self._row(key)}: {status}"
-            self._launch(key, self._row(key))
 
     def _kill_server(self, name: str, dying: Sequence[str] = ()) -> None:
         """SIGKILL, as the kernel gives it when memory is short; `dying`: runs that die with it."""
@@ -243,11 +221,7 @@ class Killed:
 
     def _is_done(self, key: str) -> bool:
         row = self._row(key)
-        if row is None:
-            return False
-        if row.judged_run.waits:  # it has seen that it must
-            return self.server.calls[key, "lag"] > 0
-        return row.judged_run.is_done(self.server.worlds[key])
+        return row is not None and row.judged_run.is_done(self.server.worlds[key])
 
     def _see_ends(self, keys: Sequence[str]) -> None:
         """Waits until each is over, and re-executes what nobody else goes on with."""
@@ -266,12 +240,12 @@ class Killed:
 
     def _is_over(self, instance: dg.DagsterInstance, key: str, run: dg.DagsterRun) -> bool:
         row = self._row(key)
-        if not run.is_finished or WAITING in run.tags:
+        if not run.is_finished:
             return False
         failed = run.status is dg.DagsterRunStatus.FAILURE
         # Dagster says "false" of rows' runs, too: those are re-executed all the same.
         told = run.tags.get(WILL_RETRY_TAG)
-        dies = (key == CONTINUING and told != "false") if row is None else row.worker_dies
+        dies = (key == DYING and told != "false") if row is None else row.worker_dies
         if failed and dies and run.parent_run_id is None:
             since = self._failed.setdefault(run.run_id, time.monotonic())
             if (row is not None and row.by_hand) or time.monotonic() - since > LOST_S * PACE:

@@ -32,24 +32,23 @@ Run = Callable[..., dg.ExecuteInProcessResult]
 """Runs a placement job of this name, with this config of its plan: a test's fixture `run`."""
 
 
-def definitions_over(world: str, wait_in_run_s: int = 120) -> dg.Definitions:
+def definitions_over(world: str) -> dg.Definitions:
     """The product's own jobs over a world."""
-    policies = PlacementPolicies(verify_timeout_s=1, lag_limit=100, wait_in_run_s=wait_in_run_s)
     return dg.Definitions(
         jobs=placement_jobs("demo/1"),
         resources={
             "samza": SteppedSamza(bootstrap_servers=world, job_name="demo", job_id="1"),
-            "samza_policies": policies,
+            "samza_policies": PlacementPolicies(verify_timeout_s=1, lag_limit=100),
         },
     )
 
 
-def placement_job(name: str, wait_in_run_s: int = 120) -> dg.JobDefinition:
-    """One of the jobs over the world of re-executions. `wait_in_run_s` 0: a wait ends its run at once."""
-    return definitions_over("reexecuted", wait_in_run_s).get_job_def(name)
+def placement_job(name: str) -> dg.JobDefinition:
+    """One of the jobs over the world of re-executions."""
+    return definitions_over("reexecuted").get_job_def(name)
 
 
-def execute_job(name: str, wait_in_run_s: int = 120, **given: Any) -> dg.JobExecutionResult:
+def execute_job(name: str, **given: Any) -> dg.JobExecutionResult:
     """Runs one of them as `dg.execute_job` does: it may be a re-execution."""
-    job = dg.build_reconstructable_job(__name__, "placement_job", (name, wait_in_run_s))
+    job = dg.build_reconstructable_job(__name__, "placement_job", (name,))
     return dg.execute_job(job, **given)

@@ -6,7 +6,7 @@ those of several clusters do in one code location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Client
 from typing import Any
 
@@ -18,7 +18,6 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.waits.continuation import SENSOR, continuations_sensor
 
 OP_ENDED = "op_ended"
 RETURNED = "returned"
@@ -64,74 +63,32 @@ class ServedSamza(SamzaClientResource):
         return ServedClient(self.bootstrap_servers, self.prefix)
 
 
-def served_repository(
-    path: str, jobs: Mapping[str, Sequence[str]], waiting: Collection[str] = ()
-) -> dg.RepositoryDefinition:
-    """Row → the jobs that run in it; of those in `waiting` a wait ends the run at once.
+def served_repository(path: str, jobs: Mapping[str, str]) -> dg.RepositoryDefinition:
+    """Row → the job that runs in it. A run's process makes its own job alone."""
 
-    A run's process makes its own job alone. The first of a row that waits is what its sensor continues.
-    """
-
-    rows = {row: _Served(path, row, row in waiting) for row in jobs}
-    samza = {named(row, "samza"): rows[row].samza.get_resource_definition() for row in waiting}
+    def making(row: str, job: str) -> Callable[[], dg.JobDefinition]:
+        return lambda: _served_job(path, row, job)
 
     @dg.repository(name="served")
     def served() -> RepositoryData:
-        lazily: dict[str, dict[str, Callable[[], Any]]] = {
-            "jobs": {
-                named(row, job): rows[row].making(job)
-                for row, of_row in jobs.items()
-                for job in of_row
-            },
-            "sensors": {named(row, SENSOR): rows[row].sensing(jobs[row][0]) for row in waiting},
-        }
-        made = CachingRepositoryData.from_dict(lazily)
-        # Dagster takes no resources beside functions; a sensor finds its own among these.
-        made._top_level_resources = samza
-        return made
+        made = {named(row, job): making(row, job) for row, job in jobs.items()}
+        lazily: dict[str, dict[str, Callable[[], Any]]] = {"jobs": {**made}}
+        return CachingRepositoryData.from_dict(lazily)
 
     return served
 
 
-class _Served:
-    """What a row has in the code location."""
-
-    def __init__(self, path: str, row: str, waits: bool) -> None:
-        self._path, self._row = path, row
-        self.samza = ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row)
-        self._resources = {
-            "samza": self.samza,
-            "samza_policies": PlacementPolicies(
-                timeout_s=LONG_S,
-                verify_timeout_s=LONG_S,
-                lag_limit=100,
-                wait_in_run_s=0 if waits else LONG_S,
-            ),
-        }
-        self._jobs: dict[str, dg.JobDefinition] = {}
-
-    def making(self, name: str) -> Callable[[], dg.JobDefinition]:
-        """Dagster takes functions alone."""
-        return lambda: self._job(name)
-
-    def sensing(self, name: str) -> Callable[[], dg.SensorDefinition]:
-        """What continues the job of that name."""
-
-        def made() -> dg.SensorDefinition:
-            job = self._job(name)
-            return continuations_sensor([job], prefix=self._row)
-
-        return made
-
-    def _job(self, name: str) -> dg.JobDefinition:
-        """Made once: a sensor launches the very definition."""
-        if name not in self._jobs:
-            tag = job_tag("demo/1", self._row)
-            product = next(job for job in placement_jobs(tag) if job.name == name)
-            told = _op_boundary(self._path, self._row)
-            own = of_component(product, tag, self._row, self._resources)
-            self._jobs[name] = own.with_hooks({told})
-        return self._jobs[name]
+def _served_job(path: str, row: str, name: str) -> dg.JobDefinition:
+    tag = job_tag("demo/1", row)
+    product = next(job for job in placement_jobs(tag) if job.name == name)
+    resources = {
+        "samza": ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row),
+        "samza_policies": PlacementPolicies(
+            timeout_s=LONG_S, verify_timeout_s=LONG_S, lag_limit=100
+        ),
+    }
+    own = of_component(product, tag, row, resources)
+    return own.with_hooks({_op_boundary(path, row)})
 
 
 def _op_boundary(path: str, row: str) -> dg.HookDefinition:

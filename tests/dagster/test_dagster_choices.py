@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 import pytest
 from placement_runs import SteppedSamza, definitions_over, placement_job
-from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
@@ -168,23 +167,6 @@ def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:
     assert tags_from_run_config({}, tags)[GROUP] == "demo/1/3"
     of_host = tags_from_run_config({}, {**tags, **job_tags("demo/1", "drain_host")})[GROUP]
     assert of_host != "demo/1/3", "a host's name, whatever it looks like"
-
-
-def test_a_run_that_waits_is_continued_with_its_partition(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """The processor isn't in its config."""
-    keep_current(instance)
-    world.lag_now = {"0-1": [90_000]}
-    config = {"ops": {"plan_spin_up_standby": {"config": {"destination": "host-4", "steady_s": 0}}}}
-    placement_job("spin_up_standby", wait_in_run_s=0).execute_in_process(
-        run_config=config, instance=instance, partition_key="0"
-    )
-    world.lag_now = {"0-1": [7]}
-    (request,) = requested(tick(instance))
-    assert request.tags[PARTITION] == "0"
-    assert continued(instance, request).output_for_node("wait_until_warm") == "0-1"
-    assert len(world.requests) == 1
 
 
 def test_two_jobs_whose_names_differ_by_a_sign_have_choices_of_their_own() -> None:

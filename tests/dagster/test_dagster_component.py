@@ -259,7 +259,7 @@ def test_several_jobs_live_in_one_code_location() -> None:
     keys = {key.to_user_string() for key in jobs.asset_graph.get_all_asset_keys()}
     assert {"placement_history", "orders/placement_history", "billing/changelog_lag"} <= keys
     launched = {t.job_name for s in jobs.sensor_defs for t in s.targets}
-    assert {"rolling_bounce", "orders_rolling_bounce", "billing_drain_host"} <= launched
+    assert {"audit_failover", "orders_move_with_standby", "billing_audit_failover"} <= launched
     schedule = jobs.get_schedule_def("orders_bounce_nightly")
     assert schedule.job_name == "orders_rolling_bounce"
 
@@ -308,8 +308,10 @@ def test_definitions_load_in_no_more_than_dagsters_own_time_and_import_nothing_h
 
 
 def test_importing_the_package_imports_no_dagster() -> None:
-    """The command line and the agent start without it."""
-    code = "import samza_dagster, sys; print('dagster' in sys.modules)"
+    """The command line and the agent start without it, and a program of one's own with the client."""
+    code = (
+        "import samza_dagster, sys; samza_dagster.PlacementClient; print('dagster' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from placement_runs import placement_job
 from pydantic import BaseModel, ValidationError
 
 from samza_dagster import SamzaJobComponent, orchestration
@@ -19,15 +18,12 @@ from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.plans.units import SeveralConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.config import ReconcileConfig
 from samza_dagster.orchestration.watch.settings import AutoFailover, LagObjective, LagSlo
 
 pytestmark = pytest.mark.dagster
 LISTS: list[tuple[type[BaseModel], str]] = [
     (DrainHostConfig, "destinations"),
     (DrainHostConfig, "exclude"),
-    (ReconcileConfig, "only"),
-    (ReconcileConfig, "skip"),
     (RollingBounceConfig, "only"),
     (RollingBounceConfig, "skip"),
 ]
@@ -46,33 +42,6 @@ def test_a_list_names_as_many_as_the_largest_job_has_and_no_more(
     for refused in wrong:
         with pytest.raises(ValidationError, match=field):
             config(**{field: refused})
-
-
-def test_pins_are_processors_on_hosts() -> None:
-    """As many as the largest job has."""
-    most = {str(n): f"host-{n % 100}" for n in range(10_000)}
-    assert ReconcileConfig(wanted=most).wanted == most
-    wrong: list[dict[str, Any]] = [
-        {**most, "one": "host-1"},
-        {"0/1": "host-1"},
-        {" 0": "host-1"},
-        {"0" * 129: "host-1"},
-        {"0": "h" * 256},
-        {"0": "a host"},
-    ]
-    for refused in wrong:
-        with pytest.raises(ValidationError, match="wanted"):
-            ReconcileConfig(wanted=refused)
-
-
-def test_to_give_up_offers_no_time_that_it_doesn_t_heed() -> None:
-    """It reserves nothing and verifies nothing."""
-    (op,) = placement_job("cancel_waiting").nodes
-    fields = set(op.definition.config_schema.config_type.fields)
-    assert fields == {
-        *("reason", "ticket", "requested_by", "timeout_s", "dry_run"),
-        *("run", "remove_standby"),
-    }
 
 
 def models() -> list[type[BaseModel]]:

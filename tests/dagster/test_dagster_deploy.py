@@ -23,9 +23,9 @@ from judged_run import written
 from killed_rows import ROWS, Row
 from killed_stack import (
     BEGINNING,
-    CONTINUING,
     DEADLINE_S,
     DEQUEUED,
+    DYING,
     NO_ROWS,
     QUEUED,
     Killed,
@@ -46,7 +46,7 @@ DEFINITIONS = """
 import sys
 sys.path.insert(0, {tests!r})
 from served_client import served_repository
-served = served_repository({socket!r}, {jobs!r}, {waiting!r})
+served = served_repository({socket!r}, {jobs!r})
 """
 
 
@@ -73,9 +73,8 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
     server = PlacementServer({k: e.world() for k, e in judged_runs.items()}, directory / "worlds")
     definitions = directory / "placed.py"
-    jobs = {key: judged_run.jobs for key, judged_run in judged_runs.items()}
-    waiting = [key for key, judged_run in judged_runs.items() if judged_run.ends_runs_that_wait]
-    told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs, "waiting": waiting}
+    jobs = {key: judged_run.job for key, judged_run in judged_runs.items()}
+    told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs}
     definitions.write_text(DEFINITIONS.format(**told))
     held = [row for row in KILLED if row.who != "worker"]
     patient(write_instance(directory / "home", storage=storage), len(held))
@@ -102,7 +101,7 @@ def judge(killed: Killed, row: Row) -> None:
     end = killed.ends[key]
     assert killed.server.gates[key].arrived.is_set()
     assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
-    row.judged_run.judge(killed.server.worlds[key], end.root, killed.formers.get(key, ""))
+    row.judged_run.judge(killed.server.worlds[key], end.root)
     assert (end.run_id != end.root) == row.ends_as_another
     assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
     if row.point.is_boundary:  # what ops before it have done isn't done a second time
@@ -145,15 +144,13 @@ class Kills:
         """Its process lives, and the launch waits for it: no second one is started beside it."""
         judge_launched_once(killed, BEGINNING)
 
-    def test_a_run_that_a_sensor_continues_is_retried_when_it_died_in_its_launch(
-        self, killed: Killed
-    ) -> None:
+    def test_a_run_that_died_in_its_launch_is_retried(self, killed: Killed) -> None:
         """With its code server, which is back when the retry is made: Dagster tries that once."""
-        end = killed.ends[CONTINUING]
+        end = killed.ends[DYING]
         assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
-        assert end.parent  # a retry, of the run that the sensor launched
-        assert CONTINUING not in killed.refused
-        NO_ROWS[CONTINUING].judge(killed.server.worlds[CONTINUING], end.root)
+        assert end.parent  # a retry
+        assert DYING not in killed.refused
+        NO_ROWS[DYING].judge(killed.server.worlds[DYING], end.root)
 
     def test_no_command_line_and_no_log_has_the_password(self, killed: Killed) -> None:
         """A run's process gets the name of the variable, not what it holds."""

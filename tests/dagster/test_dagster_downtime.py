@@ -10,7 +10,7 @@ from placement_runs import Run
 
 from samza_dagster.orchestration.moves.downtime import last_downtime
 from samza_dagster.orchestration.requests import heartbeat
-from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import dagster as dg
 import pytest
-from drains import HOSTS, JOB, config, drain, on
-from placement_runs import Run, placement_job
+from drains import HOSTS, drain, on
+from placement_runs import Run
 from run_results import failure, output_metadata
-from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.conditions import Met
-from samza_dagster.orchestration.plans.move import CatchUp
-from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
-from samza_dagster.orchestration.waits.waiting import MET
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
@@ -181,43 +172,13 @@ def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_st
     assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
 
-def test_a_drain_that_waits_for_a_standby_holds_no_run(world: SteppedJob) -> None:
-    """Everything else is done first; the continuing run only moves the last one."""
-    with dg.DagsterInstance.ephemeral() as instance:
-        world.lag_now["1-1"] = [50_000]
-        first = placement_job(JOB, wait_in_run_s=0).execute_in_process(
-            run_config=config(), instance=instance
-        )
-        assert first.success
-        assert on(world) == ["1"]
-        assert requested(tick(instance)) == []
-        world.lag_now["1-1"] = [4]
-        (request,) = requested(tick(instance))
-        assert continued(instance, request).success
-        assert on(world) == []
-        assert len(world.requests) == 7
-
-
-def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby(
-    world: SteppedJob,
+def test_a_drain_waits_for_a_standby_that_is_far_behind_at_first(
+    world: SteppedJob, run: Run
 ) -> None:
-    """The nearly spent time of the one that was waited for before isn't its."""
-    now_ms = 1_800_000_000_000
-    seen = Met({}, {"0-0": 1}, "w")
-    ran = SimpleNamespace(
-        run_id="r", tags={MET: seen.to_text()}, parent_run_id=None, root_run_id=None
-    )
-    context = cast(
-        "dg.OpExecutionContext",
-        SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _, **__: None)),
-    )
-    limits = UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
-    runner = Runner(context, world.client(), "drain_host", limits, now_ms=lambda: now_ms)
-    world.lag_now["0-0"] = [90_000]
-    steps = (UnitStep("warm", Kind.WAIT_WARM, "1-0"), UnitStep("move", Kind.PLACE, "1", "host-3"))
-    known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
-    wait = runner.run(
-        [Unit("1", "", "", steps, "1"), Unit("0", "", "", known, "0")], at_once=2
-    ).wait
-    assert wait is not None
-    assert wait.left_ms == {"1-0": 60_000, "0-0": 1}
+    """Everything else is done meanwhile; then the last one moves."""
+    world.lags = [{**world.lag_now, "1-1": [50_000]}] * 9
+    assert drain(run, at_once=4).success
+    assert world.lags == []
+    assert on(world) == []
+    assert world.asked[-1] == ("1", world.at["1"])
+    assert len(world.requests) == 7

@@ -15,12 +15,11 @@ from test_dagster_reexecution import execute, from_failure
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations import loop, runner
-from samza_dagster.orchestration.operations.control import RunControl
-from samza_dagster.orchestration.operations.loop import RunEnd
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.move import CatchUp
-from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
+from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 from tests.rig.stepped_job import EXPIRED, NOT_STARTED, SUCCEEDED, SteppedJob
@@ -57,6 +56,28 @@ def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
     assert "50,000 records behind" in text
     assert ("1-1" in world.at) is (fate == "keep")
     assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
+
+
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_standby_that_a_terminated_drain_waits_for_is_kept_or_removed_as_configured(
+    world: SteppedJob, instance: dg.DagsterInstance, fate: str
+) -> None:
+    """The wait is the run's own; kept, the standby is gone on with by a re-execution."""
+    world.lag_now = {**world.lag_now, "1-1": [50_000]}
+
+    def terminate() -> None:
+        world.breaks = {"lag": dg.DagsterExecutionInterruptedError()}
+
+    world.after_answer = {"start-standby": terminate}
+    asked = config(if_it_fails=fate)
+    done, first = execute(instance, job="drain_host", config=asked)
+    assert not done
+    assert ("1-1" in world.at) is (fate == "keep")
+    assert on(world) == ["1"]
+    world.after_answer, world.lag_now = {}, {**world.lag_now, "1-1": [4]}
+    assert from_failure(instance, first, "drain_host", asked)
+    assert on(world) == []
+    assert list(world.kinds.values()).count("start-standby") == (1 if fate == "keep" else 2)
 
 
 def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: SteppedJob, run: Run) -> None:
@@ -156,12 +177,16 @@ def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_befo
 def test_a_look_takes_no_longer_at_many_requests_than_at_one(
     world: SteppedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
+    """Each was waited for: what had ended of sixty-four was seen after sixteen seconds."""
     waited: list[float] = []
 
     def silent(_: PlacementClient, uuid: str, *, timeout_s: float, **__: object) -> None:
         waited.append(timeout_s)
         raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
+
+    def end_once_waited(_: str) -> None:
+        if waited:
+            raise dg.DagsterExecutionInterruptedError
 
     monkeypatch.setattr(PlacementClient, "wait", silent)
     monkeypatch.setattr(PlacementClient, "response", lambda *_: None)
@@ -171,18 +196,41 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         world.client(),
         "drain_host",
-        UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
-        control=cast(
-            "RunControl",
-            SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),
-        ),
+        UnitLimits(60, 60, 0, CatchUp(100, 0, 60)),
+        tell=end_once_waited,
     )
     units = [
         Unit(p, "", "", (UnitStep("move", Kind.PLACE, p, "host-6"),), p) for p in ("0", "1", "2")
     ]
-    assert runner.run(units, at_once=3).end is RunEnd.ABORTED
+    with pytest.raises(dg.DagsterExecutionInterruptedError):
+        runner.run(units, at_once=3)
     assert len(world.asked) == 3
     assert sum(waited) <= loop.POLL_S
+
+
+def test_a_wait_for_a_standby_reads_nothing_between_two_readings_of_lags(
+    world: SteppedJob,
+) -> None:
+    """It may take hours, and the run looks four times a second."""
+    now_ms = 1_000_000
+    ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
+    log = SimpleNamespace(info=lambda _, **__: None)
+    carrier = Runner(
+        cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
+        world.client(),
+        "drain_host",
+        UnitLimits(60, 60, 0, CatchUp(100, 0, 60)),
+        now_ms=lambda: now_ms,
+    )
+    steps = (UnitStep("warm", Kind.WAIT_WARM, "1-0"), UnitStep("move", Kind.PLACE, "1", "host-3"))
+    carrier.progress = [Progress(Unit("1", "", "", steps, "1"), State.RUNNING)]
+    carrier.look(now_ms)
+    read = world.calls.count
+    carrier.look(now_ms)
+    assert world.calls.count == read
+    now_ms += runner.LAG_EVERY_MS
+    carrier.look(now_ms)
+    assert world.calls.count > read
 
 
 def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(

@@ -9,10 +9,7 @@ import pytest
 from judged_runs import drained_world
 from placement_runs import placement_job
 
-from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.tags import PARTITION
-from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
@@ -108,24 +105,6 @@ def test_a_refusal_says_which_run_drains_the_host(
     text = str(data.user_failure_data.description)
     assert f"host-2 is being drained by run {created.run_id}" in text
     assert world.requests == {}
-
-
-def waits(run: dg.DagsterRun) -> dict[str, str]:
-    wait = Wait({"9-1": 10**9}, 100, 0, 1, run.run_id)
-    return {WAITING: YES, WAITS_FOR: wait.to_text(), ROOT: run.run_id}
-
-
-def test_a_drain_that_waits_without_a_run_still_drains_its_host(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """Until it is given up."""
-    waiting = other(instance, SUCCESS)
-    instance.add_run_tags(waiting.run_id, waits(waiting))
-    told = drain(instance, dry_run=True).output_for_node("plan_drain_host", "preview")
-    assert f"run {waiting.run_id} drains" in told
-    instance.add_run_tags(waiting.run_id, {CANCELLED: "by hand"})
-    assert drain(instance).success
-    assert world.at["0"] == "host-2"
 
 
 def test_what_drains_nothing_any_more_or_asks_nothing_bars_no_host(

@@ -24,7 +24,6 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
 from dagster_webserver.cli import dagster_webserver as webserver_cli
 
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.deploy.instance import (
     CODE_SERVER_THREADS,
     POSTGRES_URL,
@@ -123,12 +122,11 @@ def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> Non
     busy = [run_of("move_via_new_standby", processor=str(n)) for n in range(8)]
     full = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, busy)
     for free in (
-        run_of("control_bounce"),
         run_of("audit_failover", {GROUP: "demo/1/0"}, processor="0"),
         run_of("acknowledge_failover", processor="0", reason="looked at"),
         run_of("move_container", processor="0", destination="host-1", dry_run=True),
         run_of("rolling_bounce", dry_run=True),
-        run_of("reconcile", dry_run=True),
+        run_of("drain_host", host="host-1", dry_run=True),
     ):
         assert not full.is_blocked(free), free.job_name
     assert full.is_blocked(run_of("restart_container", processor="9"))
@@ -137,35 +135,6 @@ def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> Non
     calm = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, audits)
     assert not calm.is_blocked(run_of("restart_container", processor="0"))
     assert not calm.is_blocked(run_of("rolling_bounce"))
-
-
-def test_an_abort_is_launched_without_the_queue(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever runs: the queue's bound on all runs would hold it as well."""
-    launched: list[str] = []
-
-    def launch(run_id: str, workspace: object) -> dg.DagsterRun:
-        launched.append(run_id)
-        found = instance.get_run_by_id(run_id)
-        assert found is not None
-        return found
-
-    monkeypatch.setattr(instance, "launch_run", launch)
-    queued = lambda _, context: context.dagster_run  # noqa: E731
-    monkeypatch.setattr(dg.QueuedRunCoordinator, "submit_run", queued)
-    abort = {"ops": {"steer_bounce": {"config": {"action": "abort"}}}}
-    restart = {"ops": {"plan_restart_container": {"config": {"processor": "0"}}}}
-    runs = [
-        instance.create_run_for_job(job, run_config=config, tags=job.tags)
-        for job, config in (
-            (control_bounce_job("demo/1"), abort),
-            (next(j for j in placement_jobs("demo/1") if j.name == "restart_container"), restart),
-        )
-    ]
-    for run in runs:
-        submit(instance, run)
-    assert launched == [runs[0].run_id]
 
 
 def test_sixteen_jobs_whose_auto_failover_looks_leave_threads_for_all_other_sensors(
@@ -182,10 +151,10 @@ def test_sixteen_jobs_whose_auto_failover_looks_leave_threads_for_all_other_sens
         pool = daemon._threadpool_executor
         assert pool is not None
         ticks = [pool.submit(look) for _ in range(16)]
-        others = [pool.submit(str) for _ in range(6 * 16)]
+        others = [pool.submit(str) for _ in range(4 * 16)]
         try:
             looking.wait(30)
-            assert [other.result(30) for other in others] == [""] * 96
+            assert [other.result(30) for other in others] == [""] * 64
             assert not any(tick.done() for tick in ticks)
         finally:
             over.set()

@@ -39,8 +39,8 @@ def _no_world_is_left() -> Iterator[None]:
 
 def ran(
     judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> tuple[SteppedJob | BounceWorld, tuple[str, str]]:
-    """The world after an undisturbed run of it, that run and the one before it, if any."""
+) -> tuple[SteppedJob | BounceWorld, str]:
+    """The world after an undisturbed run of it, and that run."""
     world = judged_run.world()
     if isinstance(world, BounceWorld):
         bounce_runs.in_virtual_time(world, monkeypatch)
@@ -48,9 +48,7 @@ def ran(
     else:
         placement_runs.WORLDS["reexecuted"] = world
         job = placement_job(judged_run.job)
-    former = judged_run.after
-    before = "" if former is None else run(placement_job(former.job, 0), former, instance)
-    return world, (run(job, judged_run, instance), before)
+    return world, run(job, judged_run, instance)
 
 
 def run(job: dg.JobDefinition, judged_run: JudgedRun, instance: dg.DagsterInstance) -> str:
@@ -62,8 +60,8 @@ def test_an_undisturbed_run_ends_as_it_is_judged(
     judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its requests, starts and places."""
-    world, runs = ran(judged_run, instance, monkeypatch)
-    judged_run.judge(world, *runs)
+    world, root = ran(judged_run, instance, monkeypatch)
+    judged_run.judge(world, root)
     assert judged_run.is_done(world)
 
 
@@ -96,11 +94,11 @@ def test_a_placement_that_went_wrong_is_seen(
     wrong: Callable[[SteppedJob], None],
 ) -> None:
     """Though Dagster would say that all is well."""
-    world, runs = ran(VIA, instance, monkeypatch)
+    world, root = ran(VIA, instance, monkeypatch)
     assert isinstance(world, SteppedJob)
     wrong(world)
     with pytest.raises(AssertionError):
-        VIA.judge(world, *runs)
+        VIA.judge(world, root)
 
 
 def bounced_twice(world: BounceWorld) -> None:
@@ -125,8 +123,8 @@ def test_a_bounce_that_went_wrong_is_seen(
     wrong: Callable[[BounceWorld], None],
 ) -> None:
     """Though everybody is back."""
-    world, runs = ran(BOUNCE, instance, monkeypatch)
+    world, root = ran(BOUNCE, instance, monkeypatch)
     assert isinstance(world, BounceWorld)
     wrong(world)
     with pytest.raises(AssertionError):
-        BOUNCE.judge(world, *runs)
+        BOUNCE.judge(world, root)

@@ -31,7 +31,6 @@ ASKED = {
     "restart_container": {"processor": "1"},
     "relocate_standby": {"processor": "0-0"},
     "drain_host": {"host": "host-1", "steady_s": 0},
-    "reconcile": {"wanted": {"0": "host-3", "1": "host-1"}},
 }
 THERE = {
     "move_container": {**AS_BEFORE, "0": "host-2"},
@@ -39,7 +38,6 @@ THERE = {
     "restart_container": AS_BEFORE,
     "relocate_standby": {**AS_BEFORE, "0-0": "host-2"},
     "drain_host": {**AS_BEFORE, "0": "host-3", "0-0": "host-2"},
-    "reconcile": {"0": "host-3", "0-0": "host-2", "1": "host-1", "1-0": "host-4"},
 }
 REFUSED = {
     "fail_over": ({"processor": "0"}, "move_with_standby"),
@@ -109,7 +107,7 @@ def test_where_it_is_is_known_before_its_container_has_written_it(
     assert (shown["source_host"], world.at["0"]) == ("host-2", "host-4")
 
 
-@pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
+@pytest.mark.parametrize("job", ["move_with_standby", "drain_host"])
 def test_the_host_that_a_standby_has_left_is_still_one(
     world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
@@ -136,17 +134,14 @@ def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
     assert "0-0 reports from host-2 within 1 s" in failure(result, "verify_placement")[0]
 
 
-@pytest.mark.parametrize(
-    ("job", "op"), [("drain_host", "drain"), ("reconcile", "carry_out_reconcile")]
-)
 def test_work_on_several_goes_on_only_when_a_standby_that_was_launched_has_reported(
-    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, job: str, op: str
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its active would be stopped while no warm copy of it runs anywhere."""
     monkeypatch.setattr(stepped_am, "REPORTS_AFTER", 10**6)
-    config = {**ASKED[job], "verify_timeout_s": 1}
-    result = run(job, **config)
-    assert "standby 0-0 reports from host-2 within 1 s" in failure(result, op)[0]
+    config = {**ASKED["drain_host"], "verify_timeout_s": 1}
+    result = run("drain_host", **config)
+    assert "standby 0-0 reports from host-2 within 1 s" in failure(result, "drain")[0]
     assert [asked for asked in world.asked if asked[0].startswith("0")] == [("0-0", "host-2")]
 
 
@@ -212,7 +207,7 @@ def test_without_host_affinity_the_host_that_was_asked_for_is_nobodys(
     assert "host-affinity" in output_metadata(result, "plan_move_container")["what"]
 
 
-@pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
+@pytest.mark.parametrize("job", ["move_with_standby", "drain_host"])
 def test_without_host_affinity_what_needs_a_named_host_is_refused(
     world: SteppedJob, run: Run, job: str
 ) -> None:
@@ -323,9 +318,9 @@ def test_each_job_that_is_drawn_for_a_real_am_ends_with_a_word_that_can_be_judge
     """Its config is one that the job takes, and where it claims that containers are they are."""
     hosts = sorted(set(AS_BEFORE.values()))
     ask = next(each for each in drawn(1, 60, actives=2, hosts=hosts) if each.kind == kind)
-    given = config(ask, actives=2, hosts=hosts)
+    given = config(ask)
     result = run(kind, **given)
-    outcome, claims, said = of_run(ask, result, actives=2, hosts=hosts)
+    outcome, claims, said = of_run(ask, result, actives=2)
     assert outcome is not Outcome.BROKEN, said
     assert outcome is Outcome.REFUSED or kind not in REFUSED_THERE
     for claim in claims:

@@ -38,12 +38,6 @@ pytestmark = pytest.mark.dagster
             "drain_host/host-1/0/move",
             ("place", "0", "host-2"),
         ),
-        (
-            "reconcile",
-            {"processor": None, "wanted": {"0": "host-2"}},
-            "reconcile//0/place_on_host-2",
-            ("place", "0", "host-2"),
-        ),
     ],
 )
 def test_a_job_asks_under_the_uuid_of_its_step(

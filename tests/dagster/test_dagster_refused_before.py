@@ -47,7 +47,6 @@ STOPS_AN_ACTIVE = [
     ("move_with_standby", {"processor": "0"}),
     ("move_via_new_standby", {"processor": "0", "destination": "host-4"}),
     ("drain_host", {"host": "host-1", "cold": True}),
-    ("reconcile", {"wanted": {"0": "host-2"}}),
 ]
 
 

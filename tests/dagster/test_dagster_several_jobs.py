@@ -17,7 +17,7 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
+from samza_dagster.orchestration.operations.runs import BOUNCE, PROGRESS
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 from tests.rig.sensor_ticks import tick
 from tests.rig.stepped_job import SteppedJob
@@ -49,6 +49,11 @@ def refusal(result: dg.ExecuteInProcessResult, op: str) -> str:
     assert failure is not None
     assert failure.user_failure_data is not None
     return str(failure.user_failure_data.description)
+
+
+def known(instance: dg.DagsterInstance, of: SamzaJobComponent) -> set[str]:
+    """The jobs that a component's partitions are of."""
+    return set(instance.get_dynamic_partitions(f"{of.tag}/jobs"))
 
 
 def test_definitions_exist_once_however_many_jobs_there_are() -> None:
@@ -88,12 +93,22 @@ def test_choices_name_job_and_processor(instance: dg.DagsterInstance) -> None:
     assert offered is not None
     keys = offered.get_partition_keys(dynamic_partitions_store=instance)
     assert set(keys) == {"orders/1/0", "orders/1/1", "orders/1/0-0", "orders/1/1-0", "billing/2/7"}
-    assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "billing/2"}
+    assert known(instance, component()) == {"orders/1", "billing/2"}
     assert not tick(instance, several, "choices").dynamic_partitions_requests
-    tick(instance, loaded(jobs=["orders", "orders/2*"]), "choices")
+    del WORLDS["billing/2"].at["7"]
+    tick(instance, several, "choices")
     keys = offered.get_partition_keys(dynamic_partitions_store=instance)
     assert all(key.startswith("orders/1/") for key in keys)
-    assert instance.get_dynamic_partitions("*/jobs") == ["orders/1"]
+
+
+def test_two_code_locations_keep_each_its_own_choices(instance: dg.DagsterInstance) -> None:
+    """Of one instance, both without a prefix: neither takes the other's for gone."""
+    theirs = component(jobs=["orders", "orders/2*"])
+    tick(instance, loaded(), "choices")
+    tick(instance, dg.build_defs_for_component(theirs).get_repository_def(), "choices")
+    assert known(instance, component()) == {"orders/1", "billing/2"}
+    assert known(instance, theirs) == {"orders/1"}
+    assert not tick(instance, loaded(), "choices").dynamic_partitions_requests
 
 
 def test_the_form_offers_the_hosts_of_the_chosen_processors_job(
@@ -166,7 +181,10 @@ def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInst
     several = loaded(jobs=["orders*/*"])
     WORLDS["orders-eu/3"] = SteppedJob.demo()
     tick(instance, several, "choices")
-    assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
+    assert known(instance, component(jobs=["orders*/*"])) == {"orders/1", "orders-eu/3"}
+    del WORLDS["orders-eu/3"]
+    tick(instance, several, "choices")
+    assert known(instance, component(jobs=["orders*/*"])) == {"orders/1"}
 
 
 def test_a_schedule_bounces_each_job_that_it_names(instance: dg.DagsterInstance) -> None:
@@ -196,10 +214,7 @@ def test_two_components_of_several_stand_side_by_side(instance: dg.DagsterInstan
         dg.build_defs_for_component(component(prefix="east")),
     ).get_repository_def()
     tick(instance, both, "east_choices")
-    assert set(instance.get_dynamic_partitions("east/*/jobs")) == {
-        "east/orders/1",
-        "east/billing/2",
-    }
+    assert known(instance, component(prefix="east")) == {"east/orders/1", "east/billing/2"}
     done = launched(instance, both, "restart_container", {"processor": "0"})
     assert not done.success
     config = {"ops": {"plan_restart_container": {"config": {}}}}
@@ -230,7 +245,7 @@ def test_the_overview_has_a_line_for_each_job(
             dg.DagsterRunStatus.STARTED,
             {BOUNCE: "running", PROGRESS: "3/7, about 2 min left"},
         ),
-        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "paused", PROGRESS: "1/4"}),
+        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "done", PROGRESS: "4/4"}),
     ):
         about = {JOB: name, ACTION: "rolling_bounce", **tags}
         instance.create_run_for_job(job, tags=about, status=status)
@@ -250,10 +265,7 @@ def test_the_overview_has_a_line_for_each_job(
     assert set(rows) == {"orders/1", "billing/2"}
     assert rows["orders/1"]["moves_7d"] == "1 / 0"
     assert rows["billing/2"]["moves_7d"] == "0 / 0"
-    assert rows["orders/1"]["now"] == "rolling_bounce is running: 3/7, about 2 min left"
+    assert rows["orders/1"]["now"] == "rolling_bounce runs: 3/7, about 2 min left"
     assert rows["orders/1"]["waits"] == "restart_container is queued in Dagster"
-    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == (
-        "-",
-        "rolling_bounce is paused: 1/4",
-    )
+    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == ("-", "-")
     assert "host-1" in str(rows["orders/1"]["hosts"])

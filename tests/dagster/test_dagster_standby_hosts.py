@@ -133,13 +133,3 @@ def test_a_drain_with_destinations_keeps_standbys_to_the_component_s_hosts(
         bound(request, "drain_host", **{**ask, "destinations": ["host-5"]}), "plan_drain_host"
     )
     assert "host-5 isn't among the component's hosts, the only ones for standbys" in text
-
-
-def test_a_standby_is_not_pinned_to_another_host(
-    world: SteppedJob, request: pytest.FixtureRequest
-) -> None:
-    """An active is."""
-    text, _ = failure(bound(request, "reconcile", wanted={"0-0": "host-2"}), "plan_reconcile")
-    assert "host-2 isn't among the component's hosts (host-3, host-4)" in text
-    assert bound(request, "reconcile", wanted={"0": "host-2"}, verify_timeout_s=0).success
-    assert world.at["0"] == "host-2"

@@ -13,13 +13,7 @@ from fleet import ACTIVES, HOSTS, Ticks
 from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_page
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.jobs import waiting_jobs
-from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.continuation import MOST_LAUNCHED, continuations_sensor
-from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
 from samza_dagster.orchestration.watch.sensors import (
     auto_failover_sensor,
     invariants_sensor,
@@ -85,31 +79,4 @@ def test_a_look_at_a_thousand_containers_takes_a_tick_two_seconds_at_most(
     finally:
         for active in down:
             fleet.set_phase(active, Phase.RUNNING)
-    ticks.judge()
-
-
-def test_a_thousand_runs_that_wait_take_a_tick_two_seconds_at_most(
-    fleet: ReportingFleet, instance: dg.DagsterInstance
-) -> None:
-    """Two for each standby, all of whose lags are small enough."""
-    job = f"{fleet.name}/1"
-    for number in range(2 * ACTIVES):
-        name = f"run-{number}"
-        wait = Wait({f"{number % ACTIVES}-0": 3_600_000}, BEHIND, 0, 1, name)
-        tags = {JOB: job, WAITING: YES, ROOT: name, WAITS_FOR: wait.to_text()}
-        instance.add_run(
-            dg.DagsterRun(
-                job_name="move_via_new_standby",
-                run_id=name,
-                status=dg.DagsterRunStatus.SUCCESS,
-                tags=tags,
-            )
-        )
-    ticks = Ticks(instance, continuations_sensor(waiting_jobs(job)), fleet.samza)
-    launched: list[int] = []
-    for _ in range(TICKS):
-        result = ticks.tick()
-        assert isinstance(result, dg.SensorResult), result
-        launched.append(len(result.run_requests or []))
-    assert launched == [MOST_LAUNCHED] * TICKS
     ticks.judge()

@@ -10,13 +10,8 @@ import pytest
 from fleet import ACTIVES, HOSTS, REQUESTS, Fleet, Ticks
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.jobs import steered_jobs
-from samza_dagster.orchestration.operations import control as bounce_runs
-from samza_dagster.orchestration.operations.control import BounceAction
-from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.placement import texts
 
 pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
@@ -93,50 +88,3 @@ def keep_current(instance: dg.DagsterInstance, result: dg.SensorResult | dg.Skip
         else:
             for key in request.partition_keys:
                 instance.delete_dynamic_partition(name, key)
-
-
-def bounced(
-    instance: dg.DagsterInstance, number: int, root: int, state: str, told: str = ""
-) -> None:
-    """A run of a bounce of all containers that has ended."""
-    tags = {
-        **job_tags("demo/1", bounce_runs.NAME),
-        bounce_runs.BOUNCE: state,
-        bounce_runs.ROOT: f"bounce-{root}",
-        **({bounce_runs.CONTROL: told} if told else {}),
-    }
-    everybody = [p for n in range(ACTIVES) for p in (str(n), f"{n}-0")]
-    run = dg.DagsterRun(
-        job_name=bounce_runs.NAME,
-        run_id=f"bounce-{number}",
-        status=dg.DagsterRunStatus.SUCCESS,
-        run_config={"ops": {"plan_bounce": {"config": {"only": everybody}}}},
-        tags=tags,
-    )
-    instance.add_run(run)
-
-
-def test_a_thousand_paused_bounces_cost_a_tick_two_seconds_at_most(
-    instance: dg.DagsterInstance,
-) -> None:
-    """All told to resume at once, each a bounce of 1,000 containers; later ticks have the rest."""
-    for number in range(1_000):
-        bounced(instance, number, number, bounce_runs.PAUSED, BounceAction.resume.value)
-    ticks = Ticks(instance, bounce_resume_sensor("demo/1", steered_jobs("demo/1")))
-    for _ in range(3):
-        assert ticks.launched()
-    ticks.judge()
-
-
-def test_a_bounce_is_resumed_however_many_were_resumed_after_it_was_paused(
-    instance: dg.DagsterInstance,
-) -> None:
-    """Those that a run went on with keep none waiting."""
-    bounced(instance, 0, 0, bounce_runs.PAUSED, BounceAction.resume.value)
-    for number in range(1, 200, 2):
-        bounced(instance, number, number, bounce_runs.PAUSED, BounceAction.resume.value)
-        bounced(instance, number + 1, number, bounce_runs.DONE)
-    ticks = Ticks(instance, bounce_resume_sensor("demo/1", steered_jobs("demo/1")))
-    launched = [request.run_key for _ in range(4) for request in ticks.launched()]
-    assert "resume/bounce-0" in launched
-    assert set(launched) == {"resume/bounce-0"}

@@ -18,8 +18,7 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import failover_tick
 from samza_dagster.orchestration.watch.audit import acknowledge_job
@@ -50,7 +49,7 @@ def placed(cluster: str, prefix: str) -> dg.Definitions:
             bootstrap_servers=cluster,
             app_name="orders",
             prefix=prefix,
-            policies=PlacementPolicies(wait_in_run_s=0, verify_timeout_s=1),
+            policies=PlacementPolicies(verify_timeout_s=1),
             bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
         )
     )
@@ -76,33 +75,13 @@ def bounced(
     instance: dg.DagsterInstance,
     both: dg.RepositoryDefinition,
     prefix: str,
-    status: dg.DagsterRunStatus = dg.DagsterRunStatus.SUCCESS,
-    state: str = bounce_runs.PAUSED,
+    status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED,
+    state: str = bounce_runs.RUNNING,
 ) -> str:
-    """The id of a bounce of that cluster, paused if nothing else is said."""
+    """The id of a bounce of that cluster, under way if nothing else is said."""
     job = both.get_job(f"{prefix}_rolling_bounce")
     tags = {**job.tags, bounce_runs.BOUNCE: state}
-    run = instance.create_run_for_job(job, status=status, tags=tags)
-    instance.add_run_tags(run.run_id, {bounce_runs.ROOT: run.run_id})
-    return run.run_id
-
-
-def control(
-    instance: dg.DagsterInstance, both: dg.RepositoryDefinition, prefix: str, action: str
-) -> bool:
-    """One run of the job that steers that cluster's bounces."""
-    done = both.get_job(f"{prefix}_control_bounce").execute_in_process(
-        run_config={"ops": {"steer_bounce": {"config": {"action": action}}}},
-        instance=instance,
-        raise_on_error=False,
-    )
-    return done.success
-
-
-def told(instance: dg.DagsterInstance, run_id: str) -> str | None:
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
-    return run.tags.get(bounce_runs.CONTROL)
+    return instance.create_run_for_job(job, status=status, tags=tags).run_id
 
 
 def tick(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, sensor: str) -> Any:
@@ -114,21 +93,7 @@ def tick(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, sensor: st
 
 
 @pytest.mark.longdagster
-def test_a_resume_is_of_its_own_cluster_s_bounce(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """West's is the newer one, and its plan isn't east's."""
-    east, west = (bounced(instance, both, prefix) for prefix in ("east", "west"))
-    assert control(instance, both, "east", "resume")
-    assert (told(instance, east), told(instance, west)) == ("resume", None)
-    (asked,) = tick(instance, both, "east_bounce_resume").run_requests
-    assert asked.job_name in (None, "east_rolling_bounce")
-    assert asked.tags[bounce_runs.ROOT] == east
-    assert tick(instance, both, "west_bounce_resume").run_requests == []
-
-
-@pytest.mark.longdagster
-def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
+def test_a_bounce_of_one_cluster_skips_no_tick_of_the_other_s(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
     """West's own tick is skipped."""
@@ -142,54 +107,18 @@ def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
         for prefix in ("east", "west")
     }
     assert len(ticked["east"].run_requests or []) == 1
-    assert f"bounce {west} is paused" in str(ticked["west"].skip_message)
+    assert f"bounce {west} is started" in str(ticked["west"].skip_message)
 
 
 def test_bounces_of_two_clusters_may_go_on_side_by_side(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
     """One at a time is a rule of each; the younger of one cluster is refused."""
-    running = dg.DagsterRunStatus.STARTED
-    bounced(instance, both, "west", running, bounce_runs.RUNNING)
-    east = bounced(instance, both, "east", running, bounce_runs.RUNNING)
+    bounced(instance, both, "west")
+    east = bounced(instance, both, "east")
     run = instance.get_run_by_id(east)
     assert run is not None
     alone.check_alone(instance, run)
-
-
-@pytest.mark.longdagster
-def test_a_run_that_waits_is_continued_on_its_own_cluster(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """East's sensor passes west's wait over, also when it has come true."""
-    west = WORLDS["west:9092"]
-    west.lag_now = {"0-1": [90_000]}
-    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
-    first = both.get_job(f"west_{VIA}").execute_in_process(
-        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
-    )
-    west.lag_now = {"0-1": [7]}
-    WORLDS["east:9092"].lag_now = {"0-1": [7]}
-    assert "no run waits" in str(tick(instance, both, "east_continuations").skip_message)
-    (asked,) = tick(instance, both, "west_continuations").run_requests
-    assert (asked.job_name, asked.tags[ROOT]) == (f"west_{VIA}", first.run_id)
-
-
-@pytest.mark.longdagster
-def test_a_waiting_run_is_cancelled_by_its_own_cluster_s_job(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """Which would remove a standby of that name on its own cluster otherwise."""
-    WORLDS["west:9092"].lag_now = {"0-1": [90_000]}
-    config = {"processor": "0", "destination": "host-4", "steady_s": 0}
-    both.get_job(f"west_{VIA}").execute_in_process(
-        run_config={"ops": {f"plan_{VIA}": {"config": config}}}, instance=instance
-    )
-    for prefix, done in (("east", False), ("west", True)):
-        result = both.get_job(f"{prefix}_cancel_waiting").execute_in_process(
-            instance=instance, raise_on_error=False
-        )
-        assert result.success is done
 
 
 @pytest.mark.longdagster
@@ -251,17 +180,13 @@ def command(home: Path, *arguments: str, code: int = 0) -> Any:
 def test_the_command_line_finds_the_bounces_of_a_prefix(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
-    """With the prefix as an option; without it the job has no bounce, and the answer says who has."""
+    """With the prefix as an option; without it the job has no bounce."""
     east, _ = (bounced(instance, both, prefix) for prefix in ("east", "west"))
     job = ("--job-name", "orders")
     (shown,) = command(tmp_path, "status", *job, "--prefix", "east")["bounces"]
     assert (shown["run_id"], shown["job"]) == (east, "east/orders/1")
-    refused = command(tmp_path, "resume", *job, code=2)
-    assert "east/orders/1" in refused["seen"]
-    assert "--prefix" in refused["fix"]
-    resumed = command(tmp_path, "resume", *job, "--prefix", "east")
-    assert resumed["bounce"]["run_id"] == east
-    lone = command(tmp_path, "resume", "--prefix", "east", code=2)
+    assert command(tmp_path, "status", *job) == {"bounces": []}
+    lone = command(tmp_path, "status", "--prefix", "east", code=2)
     assert "--job-name" in lone["fix"]
 
 

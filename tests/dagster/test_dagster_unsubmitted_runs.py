@@ -1,7 +1,6 @@
-"""A run that Dagster created and whose submission failed goes on with nothing: it is asked for again.
+"""A bounce that Dagster created and whose submission failed bars no other.
 
-The daemon submits such a run when the sensor asks for its run key once more; else run monitoring
-fails it, and a bounce is retried by Dagster itself.
+Run monitoring fails it, and Dagster retries it by itself.
 """
 
 from __future__ import annotations
@@ -11,29 +10,21 @@ import time
 import bounce_runs
 import dagster as dg
 import pytest
-from placement_runs import placement_job
-from waiting_runs import VIA, launch, requested, tags, tick
 
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
-from samza_dagster.orchestration.jobs import steered_jobs
-from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.control import BounceAction
-from samza_dagster.orchestration.reconcile.run import left_over
+from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
 from tests.rig.bounce_world import BounceWorld
-from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 CREATED = dg.DagsterRunStatus.NOT_STARTED
-RUN_KEY, RETRY_NUMBER = "dagster/run_key", "dagster/retry_number"
+RETRY_NUMBER = "dagster/retry_number"
 
 
 @pytest.fixture
 def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
-    """One a test: the sensors look at every run of the instance."""
+    """One a test: other bounces are looked for among all runs."""
     return own_instance
 
 
@@ -45,111 +36,11 @@ def in_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def asked_for(
-    instance: dg.DagsterInstance, request: dg.RunRequest, job: dg.JobDefinition
-) -> dg.DagsterRun:
-    """The run of a request, as the daemon creates it before it submits it."""
-    given = {**request.tags, RUN_KEY: str(request.run_key)}
-    return instance.create_run_for_job(job, status=CREATED, tags={**job.run_tags, **given})
-
-
-def submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """What the daemon does with a created run whose key is asked for again."""
-    starting = dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, run.job_name)
-    instance.run_storage.handle_run_event(run.run_id, starting)
-
-
-def resumptions(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
-    with dg.build_sensor_context(instance=instance) as context:
-        ticked = bounce_resume_sensor("demo/1", steered_jobs("demo/1"))(context)
-    return list(ticked.run_requests or []) if isinstance(ticked, dg.SensorResult) else []
-
-
 def a_bounce(
     instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **more: str
 ) -> dg.DagsterRun:
     job = rolling_bounce_job("demo/1")
     return instance.create_run_for_job(job, status=status, tags={**job.run_tags, **more})
-
-
-def a_paused_bounce(instance: dg.DagsterInstance) -> dg.DagsterRun:
-    made = a_bounce(instance, dg.DagsterRunStatus.SUCCESS)
-    noted = {control.ROOT: made.run_id, control.BOUNCE: control.PAUSED}
-    instance.add_run_tags(made.run_id, noted)
-    return made
-
-
-def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
-    world: SteppedJob, instance: dg.DagsterInstance
-) -> None:
-    """By the same run key, so there is one run of it; the chain was lost without a word."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    ticked = tick(instance)
-    (request,) = requested(ticked)
-    created = asked_for(instance, request, placement_job(VIA))
-    for cursor in (ticked.cursor, None):
-        (again,) = requested(tick(instance, cursor))
-        assert again.run_key == request.run_key
-        assert tags(instance, first.run_id)[WAITING] == YES
-    submitted(instance, created)
-    assert requested(tick(instance, ticked.cursor)) == []
-    assert tags(instance, first.run_id)[WAITING] == CONTINUED
-
-
-def test_a_re_execution_that_was_never_submitted_keeps_no_wait_from_being_continued(
-    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For a moment it may still be: until then nothing goes on beside it."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.lag_now = {"0-1": [7]}
-    instance.create_run_for_job(
-        placement_job(VIA),
-        status=CREATED,
-        parent_run_id=first.run_id,
-        root_run_id=first.run_id,
-        tags={**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id},
-    )
-    ticked = tick(instance)
-    assert requested(ticked) == []
-    assert "being re-executed" in str(ticked.skip_reason)
-    in_two_minutes(monkeypatch)
-    assert len(requested(tick(instance, ticked.cursor))) == 1
-
-
-def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
-    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The wait was given up; the newest run of the chain never began."""
-    world.lag_now = {"0-1": [90_000]}
-    first = launch(instance)
-    world.extra = {"0-1"}
-    world.lag_now = {"0-1": [7]}
-    (request,) = requested(tick(instance))
-    asked_for(instance, request, placement_job(VIA))
-    instance.add_run_tags(first.run_id, {CANCELLED: "by hand"})
-    client = world.client()
-    assert left_over(instance, client, client.view(), "demo/1").standbys == frozenset()
-    in_two_minutes(monkeypatch)
-    assert left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
-
-
-def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(
-    instance: dg.DagsterInstance,
-) -> None:
-    """The order stays until a run has gone on with it."""
-    paused = a_paused_bounce(instance)
-    control.steer(instance, BounceAction.resume)
-    (request,) = resumptions(instance)
-    created = asked_for(instance, request, rolling_bounce_job("demo/1"))
-    (again,) = resumptions(instance)
-    assert again.run_key == request.run_key
-    assert tags(instance, paused.run_id)[control.CONTROL] == BounceAction.resume.value
-    submitted(instance, created)
-    assert resumptions(instance) == []
-    assert tags(instance, paused.run_id)[control.CONTROL] == control.HEARD
 
 
 def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
@@ -160,15 +51,6 @@ def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
     assert f"bounce {created.run_id} is being submitted" in alone.hindrance(instance, "demo/1")
     in_two_minutes(monkeypatch)
     assert alone.hindrance(instance, "demo/1") == ""
-
-
-def test_an_order_without_a_run_s_id_is_not_for_a_bounce_that_was_never_submitted(
-    instance: dg.DagsterInstance,
-) -> None:
-    """The one that runs is older, and is meant."""
-    runs = a_bounce(instance, dg.DagsterRunStatus.STARTED)
-    a_bounce(instance, CREATED)
-    assert control.steer(instance, BounceAction.pause)[0].run_id == runs.run_id
 
 
 def never_begun(instance: dg.DagsterInstance) -> dg.DagsterRun:
@@ -202,8 +84,8 @@ def test_a_bounce_that_never_began_is_not_retried_after_another_was_launched(
     assert again.success
     assert bounced.requests == asked
     told = bounce_runs.tags_of(instance, again)
-    assert told[control.BOUNCE] == control.SKIPPED
-    assert f"bounce {second.run_id} was launched after" in told[control.PROGRESS]
+    assert told[runs.BOUNCE] == runs.SKIPPED
+    assert f"bounce {second.run_id} was launched after" in told[runs.PROGRESS]
     by_hand = dg.ReexecutionOptions(parent_run_id=again.run_id)
     assert bounce_runs.bounce(instance, by_hand).success
     assert len(bounced.requests) == 2 * len(asked)
@@ -215,7 +97,7 @@ def test_of_two_bounces_that_never_began_the_later_one_is_retried(
     """Neither is skipped for the other's retry."""
     first, second = never_begun(instance), never_begun(instance)
     told = [bounce_runs.tags_of(instance, retried(instance, one)) for one in (first, second)]
-    assert [each[control.BOUNCE] for each in told] == [control.SKIPPED, control.DONE]
+    assert [each[runs.BOUNCE] for each in told] == [runs.SKIPPED, runs.DONE]
 
 
 def test_a_bounce_that_never_began_is_retried_when_no_other_was_launched(
@@ -227,7 +109,7 @@ def test_a_bounce_that_never_began_is_retried_when_no_other_was_launched(
     first = never_begun(instance)
     assert bounce_runs.bounce(instance, dry_run=True).success
     a_bounce(instance, dg.DagsterRunStatus.SUCCESS, **{JOB: "other/1"})
-    assert bounce_runs.tags_of(instance, retried(instance, first))[control.BOUNCE] == "done"
+    assert bounce_runs.tags_of(instance, retried(instance, first))[runs.BOUNCE] == "done"
     assert len(bounced.requests) == 2 * asked
 
 
@@ -241,4 +123,4 @@ def test_a_bounce_that_had_begun_is_gone_on_with_whatever_was_launched_since(
     never_begun(instance)
     failed = instance.get_run_by_id(first.run_id)
     assert failed is not None
-    assert bounce_runs.tags_of(instance, retried(instance, failed))[control.BOUNCE] == "done"
+    assert bounce_runs.tags_of(instance, retried(instance, failed))[runs.BOUNCE] == "done"

@@ -168,8 +168,7 @@ def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
     assert kinds(world) == ["start-standby"]
 
 
-@pytest.mark.longdagster
-@pytest.mark.parametrize("host", ["host-2", "host-4"])
+@pytest.mark.parametrize("host", [pytest.param("host-2", marks=pytest.mark.longdagster), "host-4"])
 @pytest.mark.parametrize("fails_in", ["wait_until_warm", "give_place"])
 def test_a_standby_that_somebody_else_started_under_the_same_id_is_not_adopted(
     world: SteppedJob, instance: dg.DagsterInstance, fails_in: str, host: str

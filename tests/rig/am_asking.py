@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid as uuid_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -17,9 +17,6 @@ import dagster as dg
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.moves.planning import PLAN
-from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word
@@ -33,7 +30,6 @@ from tests.chaos.am_requests import (
     Ask,
     command,
     config,
-    wanted,
 )
 from tests.rig.am_rules import NAMESPACE, REQUEST, compact
 from tests.rig.looking import Looking
@@ -147,9 +143,9 @@ class Asking:
         )
 
     def _by_job(self, ask: Ask, began_ms: int) -> Word:
-        given = config(ask, actives=self._actives, hosts=self._hosts)
+        given = config(ask)
         result = self._jobs[ask.knows_yarn].run(ask.kind, **given)
-        outcome, claims, said = of_run(ask, result, actives=self._actives, hosts=self._hosts)
+        outcome, claims, said = of_run(ask, result, actives=self._actives)
         return Word(ask, began_ms, now_ms(), outcome, claims, said=said)
 
     def _by_fault(self, ask: Ask, began_ms: int) -> Word:
@@ -211,11 +207,11 @@ class Asking:
 
 
 def of_run(
-    ask: Ask, result: dg.ExecuteInProcessResult, *, actives: int, hosts: Sequence[str]
+    ask: Ask, result: dg.ExecuteInProcessResult, *, actives: int
 ) -> tuple[Outcome, tuple[Claim, ...], str]:
     """How a run has ended, what it says is so, and why it has failed."""
     if result.success:
-        return Outcome.DONE, _claims(ask, result, actives, hosts), ""
+        return Outcome.DONE, _claims(ask, result, actives), ""
     failures = [event for event in result.all_events if event.is_step_failure]
     reasons = [event.step_failure_data.user_failure_data for event in failures]
     if not reasons or None in reasons:  # no failure of ours, but a crash
@@ -226,17 +222,9 @@ def of_run(
     return Outcome.REFUSED if refused else over, (), said
 
 
-def _claims(
-    ask: Ask, result: dg.ExecuteInProcessResult, actives: int, hosts: Sequence[str]
-) -> tuple[Claim, ...]:
+def _claims(ask: Ask, result: dg.ExecuteInProcessResult, actives: int) -> tuple[Claim, ...]:
     if ask.kind == "drain_host":
         return (Claim(host=ask.host),)
-    if ask.kind == "reconcile":
-        # Groups in which an action is under way are left alone, and told of as that.
-        plan: UnitsPlan = result.output_for_node("plan_reconcile", PLAN)
-        groups = {unit.group_id for unit in plan.units}
-        pins = wanted(ask, actives=actives, hosts=hosts)
-        return tuple(Claim(p, h, anew=False) for p, h in pins.items() if group_of(p) in groups)
     if ask.kind == "rolling_bounce":
         return tuple(Claim(p) for n in range(actives) for p in (str(n), f"{n}-0"))
     there = Claim(ask.processor, str(result.output_for_node("verify_placement")))

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from samza_dagster.orchestration.bounce import record as bounce_record
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from tests.rig.cockpit import Cockpit
 from tests.rig.stream_times import Placed
@@ -35,7 +35,7 @@ def after_backs(cockpit: Cockpit, made: Sequence[Placed]) -> list[int]:
     """
     asked = {p.uuid: p.asked_ms for p in made}
     found: list[int] = []
-    for run in bounce_runs.bounces(cockpit.instance, limit=None):
+    for run in bounce_runs.runs_of(cockpit.instance, limit=None):
         rows = bounce_record.recorded(cockpit.instance, [run])
         config = run.run_config["ops"]["plan_bounce"]["config"]
         canaries = config.get("canaries", RollingBounceConfig.model_fields["canaries"].default)

@@ -18,7 +18,7 @@ import dagster as dg
 import yaml
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.sandbox import demo_job, graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, OutputVerdict
@@ -34,6 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 600.0
 """Bounds what never comes; on a machine with work of its own most of it takes a tenth."""
 HELD_S = 30.0
+_REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
+  launchRunReexecution(reexecutionParams: $params) { __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on Error { message } }
+}"""
 _STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
 _START = """mutation Start($selector: ScheduleSelector!) {
   startSchedule(scheduleSelector: $selector) { __typename
@@ -108,8 +113,8 @@ class Cockpit:
 
         def ended() -> dg.DagsterRun | None:
             run = self.bounce_of(root)
-            over = run.status in bounce_runs.ENDED
-            return run if over and run.tags.get(bounce_runs.BOUNCE) == end else None
+            is_end = run.is_finished and run.tags.get(bounce_runs.BOUNCE) == end
+            return run if is_end else None
 
         return self.until(
             f"bounce {root} is {end}", ended, seconds=seconds, every=0.5, roots=(root,)
@@ -143,8 +148,7 @@ class Cockpit:
 
     def told(self, root: str, last: int = 40) -> str:
         """The end of the logs of a chain's runs, for who reads why a test failed."""
-        # One that never began isn't tagged as its own chain's.
-        runs = reversed(bounce_runs.chain(self.instance, root) or [self.bounce_of(root)])
+        runs = reversed(bounce_runs.chain(self.instance, root))
         lines = [
             f"{run.run_id[:8]} {run.status.value} {(entry.message or entry.user_message)[:300]}"
             for run in runs
@@ -230,15 +234,13 @@ class Cockpit:
             for record in reversed(records)
             if record.create_timestamp.timestamp() * 1000 >= began_ms
             and record.dagster_run.parent_run_id is None
-            and record.dagster_run.tags.get(bounce_runs.ROOT, record.dagster_run.run_id)
-            == record.dagster_run.run_id
         ]
 
-    def steer(self, action: str, run_id: str = "") -> None:
-        """Job `control_bounce`, as the UI launches it; awaits its success."""
-        config = {"action": action, "run_id": run_id}
-        steering = self.runs.launch("control_bounce", {"ops": {"steer_bounce": {"config": config}}})
-        assert self.status_of(steering) == "SUCCESS"
+    def re_execute(self, run_id: str) -> None:
+        """All steps of a run anew, as the UI asks for it."""
+        params = {"params": {"parentRunId": run_id, "strategy": "ALL_STEPS"}}
+        answer = graphql.ask(self.stack.url, _REEXECUTE, params)["launchRunReexecution"]
+        graphql.launched(answer, f"re-execute run {run_id}")
 
     @contextmanager
     def schedule(self, name: str) -> Generator[Ticking]:

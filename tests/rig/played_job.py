@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.views import CoordinatorKind, HostView, JobView, LeaderView
-from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.resource_manager import Cluster
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -44,7 +42,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from tests.rig.played_stores import BEGIN_MS, JOB, JOB_ID, Audit, Mailbox, State, Stream, Yarn
+from tests.rig.played_stores import BEGIN_MS, JOB, JOB_ID, Mailbox, State, Stream, Yarn
 from tests.rig.played_topics import PAGES, Topics
 
 _A_LOOK_S = 60.0
@@ -56,8 +54,7 @@ class PlayedJob:
 
     `at` is processor → host, `starts` how often each was started again, `busy` whose group has an
     action that nobody here asked for, with its name. `away`: nobody answers a client. `meanwhile`: what happens at
-    each look of who waits for an answer. `origins` is standby → the request
-    that has spun it up, `published` what snapshots say of
+    each look of who waits for an answer. `published` is what snapshots say of
     standbys. `yarn` is what a ResourceManager says where Samza's own AM coordinates.
     """
 
@@ -79,7 +76,6 @@ class PlayedJob:
     report_every_s: int | None = 60
     stores: int = 1
     beat_ms: int = BEGIN_MS
-    origins: dict[str, str] = field(default_factory=dict[str, str])
     published: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     words: dict[str, int] = field(default_factory=dict[str, int])
     yarn: Cluster | None = None
@@ -108,7 +104,6 @@ class PlayedJob:
             now_ms=lambda: self.now_ms,
             monotonic=self.passing,
             mailbox=self.mailbox,  # type: ignore[arg-type]
-            audit=lambda: cast("AuditLog", Audit(self)),
             yarn=None if self.yarn is None else Yarn(self),  # type: ignore[arg-type]
         )
 

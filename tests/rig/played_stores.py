@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.audit_log import AuditEntry
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change, KeptValue
 from samza_dagster.metadata.resource_manager import Cluster
@@ -19,8 +18,6 @@ from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     parse_request,
 )
-from samza_dagster.placement.audit_codec import audit_to_json
-from samza_dagster.placement.certificates import AuditRecord
 from tests.rig.memory_store import MemoryMetadataStore
 
 if TYPE_CHECKING:
@@ -216,32 +213,6 @@ class Waiting:
     def close(self) -> None:
         self._job.waiting -= 1
         self._end()
-
-
-class Audit:
-    """The audit topic: which request has spun up a standby."""
-
-    topic = "audit"
-
-    def __init__(self, job: PlayedJob) -> None:
-        self._job = job
-
-    def entries(self) -> list[AuditEntry]:
-        require_answer(self._job)
-        found = enumerate(self._job.origins.items())
-        return [AuditEntry(n, 0, _started(n, standby, uuid)) for n, (standby, uuid) in found]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _started(number: int, standby: str, uuid: str) -> dict[str, Any]:
-    group, run = group_of(standby), f"{standby}#0"
-    started = AuditRecord(
-        *(number, "start", BEGIN_MS, "run-1", group, standby, "standby", run, 1, "host", ""),
-        spun_up_by=uuid,
-    )
-    return audit_to_json(started)
 
 
 class Yarn:

@@ -38,7 +38,7 @@ STAGES = {
     STANDBY_STOPPING: "stopping-standby",
     STOPPING: "stopping",
 }
-_BREAKS = {"lag": "lag", "standby_origins": "audit", "checkpoints_end": "commits"}
+_BREAKS = {"lag": "lag", "checkpoints_end": "commits"}
 """Calls → the break that may happen in their place."""
 
 
@@ -338,7 +338,6 @@ class SteppedJob(PlayedJob):
             free = next(n for n in range(len(taken) + 1) if n not in taken)
             standby = f"{request.processor_id}-{free}"
             self.extra.add(standby)
-            self.origins[standby] = uuid
             self._arrive(standby, host)
             said = texts.standby_started(standby, host)
             return self.answer(uuid, SUCCEEDED, said, started=standby)

@@ -77,7 +77,6 @@ class Jobs:
                 "samza_policies": PlacementPolicies(
                     timeout_s=round(240 * PACE),
                     verify_timeout_s=round(120 * PACE),
-                    wait_in_run_s=600,
                 ),
             },
         )

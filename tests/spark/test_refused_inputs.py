@@ -161,7 +161,7 @@ def test_without_the_right_to_ask_the_brokers_for_the_time_reports_confirm_it(
     assert lag_of(taken.rows("changelog_lag"), "Standby") == (8, 1, None)
 
 
-STEPS = {"the ends of topics": 1, "the stream": 2, "reports": 3, "changelogs": 5, "readiness": 7}
+STEPS = {"the ends of topics": 1, "the stream": 2, "reports": 3, "changelogs": 5, "readiness": 6}
 """A step begins when the clock was read so often."""
 
 

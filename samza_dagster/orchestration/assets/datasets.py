@@ -20,12 +20,12 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery, Hang
-from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, natural, shown_map
-from samza_dagster.orchestration.show.pictures import in_words, lag_svg
-from samza_dagster.orchestration.show.plain_pictures import plain_lag
+from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
+from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
+from samza_dagster.orchestration.text import in_words, natural
 
 if TYPE_CHECKING:
     from samza_dagster.lag import PastError
@@ -300,7 +300,6 @@ def taken_now(
         }
         context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
         yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
-    context.log.info(plain_lag([(_ms(at), max(lags.values(), default=0)) for at, lags in history]))
 
 
 def shown(

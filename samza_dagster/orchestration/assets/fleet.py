@@ -17,12 +17,11 @@ from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import BOUNCES, GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, named
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import in_words
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
+from samza_dagster.orchestration.text import in_words, natural
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.check_tick import read_lags
 
@@ -37,8 +36,8 @@ WEEK = timedelta(days=7)
 COLUMNS: Mapping[str, str] = {
     "job": "<job.name>/<job.id>",
     "state": "what somebody should look at, else: well",
-    "now": "actions under way, and bounces, drains and reconciliations with how far they are",
-    "waits": "actions that wait, runs in Dagster's queue, and what is paused",
+    "now": "actions under way, and bounces and drains with how far they are",
+    "waits": "actions that wait, and runs in Dagster's queue",
     "worst_lag": "records that its furthest standby is behind, of those of which it is known; empty: of none",
     "standby_debt": "standbys that are missing",
     "moves_7d": "requests that ended in the last seven days: succeeded / failed",
@@ -149,20 +148,17 @@ def runs_of_jobs(
     A run that asks a coordinator for one action is seen there; here are those that ask for many.
     """
     now, waits = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for run in control.bounces(instance, statuses=control.AT_WORK, actions=control.STEERED_JOBS):
+    for run in runs.runs_of(instance, statuses=runs.AT_WORK, actions=runs.OPERATIONS):
         now[run.tags.get(JOB, "")].append(_told(run))
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])):
         if ACTION in run.tags:
             waits[run.tags.get(JOB, "")].append(f"{run.tags[ACTION]} is queued in Dagster")
-    for action in control.STEERED_JOBS:
-        for run in control.paused(instance, action=action):
-            waits[run.tags.get(JOB, "")].append(_told(run))
     return now, waits
 
 
 def _told(run: dg.DagsterRun) -> str:
-    state, progress = control.state_of(run), run.tags.get(control.PROGRESS)
-    return f"{run.tags[ACTION]} is {state}" + (f": {progress}" if progress else "")
+    progress = run.tags.get(runs.PROGRESS)
+    return f"{run.tags[ACTION]} runs" + (f": {progress}" if progress else "")
 
 
 def looked_at(samza: SamzaClientResource) -> Line:

@@ -1,1 +1,1 @@
-"""Rolling bounces: the order, the loop, the schedule, and how a person steers one."""
+"""Rolling bounces: the order, the loop, the schedule."""

@@ -8,7 +8,7 @@ import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
-from samza_dagster.orchestration.operations.control import (
+from samza_dagster.orchestration.operations.runs import (
     AT_WORK,
     BOUNCE,
     MOST,
@@ -19,13 +19,11 @@ from samza_dagster.orchestration.operations.control import (
     RUNNING,
     SKIPPED,
     UNDER_WAY,
-    bounces,
     chain,
     is_dry_run,
-    paused,
     retried_by,
     root_of,
-    state_of,
+    runs_of,
 )
 from samza_dagster.orchestration.tags import ACTION, JOB
 
@@ -44,7 +42,7 @@ def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     if asked_for(instance, run).run_id != root:
         return False
     others = [one for one in chain(instance, root) if one.run_id != run.run_id]
-    return all(state_of(one) in (PLANNED, SKIPPED) for one in others)
+    return all(one.tags.get(BOUNCE, PLANNED) in (PLANNED, SKIPPED) for one in others)
 
 
 def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
@@ -68,7 +66,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
                 f"one bounce of {job} at a time",
                 seen=f"run {other.run_id} is {other.status.value.lower()}: "
                 f"{other.tags.get(PROGRESS, 'no progress yet')}",
-                fix="wait for it or abort it; one whose worker is gone: terminate it in the UI",
+                fix="wait for it, or terminate it",
             )
 
 
@@ -79,16 +77,14 @@ def _restarts_nobody(run: dg.DagsterRun) -> bool:
 
 def hindrance(instance: dg.DagsterInstance, job: str) -> str:
     """Why no bounce of a job may be launched by a clock now; empty when one may."""
-    for run in bounces(instance, job, UNDER_WAY):
+    for run in runs_of(instance, job, UNDER_WAY):
         return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
-    for run in bounces(instance, job, [dg.DagsterRunStatus.NOT_STARTED]):
+    for run in runs_of(instance, job, [dg.DagsterRunStatus.NOT_STARTED]):
         if is_being_submitted(instance, run):
             return f"bounce {run.run_id} is being submitted"
-    for run in bounces(instance, job, tags={_WILL_RETRY: "true"}):
+    for run in runs_of(instance, job, tags={_WILL_RETRY: "true"}):
         if _is_retried_soon(instance, run):
             return f"bounce {run.run_id} has failed and Dagster is about to retry it"
-    for run in paused(instance, job):
-        return f"bounce {run.run_id} is paused ({run.tags.get(PROGRESS, '')}): resume or abort it first"
     return ""
 
 

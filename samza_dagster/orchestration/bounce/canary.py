@@ -15,7 +15,7 @@ from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import CanaryVerdict
 from samza_dagster.orchestration.plans.bounce import ACTIVE, BounceJudge, BouncePlan
 from samza_dagster.orchestration.plans.order import not_running
-from samza_dagster.orchestration.show.pictures import clock
+from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 if TYPE_CHECKING:

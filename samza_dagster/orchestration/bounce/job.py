@@ -14,7 +14,7 @@ import dagster as dg
 from samza_dagster.orchestration.history.names import BOUNCES, GROUP
 from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
 from samza_dagster.orchestration.names import asset_key
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.runs import NAME
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -43,10 +43,7 @@ def plan_bounce(
 
 @dg.op(out=dg.Out(description="What became of each container."))
 def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource) -> Any:
-    """Restarts one container after the other, and goes on only when it is back.
-
-    Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.
-    """
+    """Restarts one container after the other, and goes on only when it is back."""
     from samza_dagster.orchestration.bounce import run
 
     return run.carried_out(context, plan, samza)
@@ -62,12 +59,12 @@ def summarize_bounce(
     yield from run.summarized(context, plan, result, samza)
 
 
-@dg.graph(name=control.NAME)
+@dg.graph(name=NAME)
 def _rolling_bounce_graph() -> None:
     """Restarts the job's containers where they are: standbys first, a few at a time.
 
     A canary goes first; each must run, process and have its lag back before its place is
-    free again; a budget of failures stops it. It can be paused, resumed and aborted.
+    free again; a budget of failures stops it. Terminated, it goes on when it is re-executed.
     """
     plan = getattr(plan_bounce(), PLAN)
     summarize_bounce(plan, bounce(plan))
@@ -95,10 +92,10 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
     the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
     """
     return _rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
-        name=control.NAME,
+        name=NAME,
         executor_def=dg.in_process_executor,
         tags={
-            **job_tags(job, control.NAME),
+            **job_tags(job, NAME),
             "dagster/max_retries": str(RETRIES),
             "dagster/retry_on_asset_or_op_failure": "false",
         },

@@ -64,7 +64,6 @@ class Bounce:
             self,
             plan.units,
             plan.schedule,
-            control=ledger.control,
             patience_s=plan.patience.timeout_s,
             log=ledger.log,
             sleep=sleep,

@@ -14,7 +14,7 @@ from samza_dagster.orchestration.plans.bounce import (
     time_in_words,
 )
 from samza_dagster.orchestration.requests.heartbeat import EVERY_MS
-from samza_dagster.orchestration.show.pictures import clock, in_words
+from samza_dagster.orchestration.text import clock, in_words
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.record import RunLedger

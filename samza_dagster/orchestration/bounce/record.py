@@ -10,13 +10,13 @@ from typing import Any, cast
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.shown import bounce_svg
 from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.names import asset_key
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
-from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
@@ -42,7 +42,7 @@ class RunLedger:
         self._partition = partition
         self._key = asset_key(prefix, BOUNCES)
         self._plan = plan
-        self._control = control.RunControl(context)
+        self._tell = runs.ProgressTag(context)
 
     def log(self, text: str, row: Bounced | None = None) -> None:
         """A line of the run's log; as JSON it names the request and the group of `row`."""
@@ -87,11 +87,7 @@ class RunLedger:
     def progress(self, text: str) -> None:
         """Run tag `samza/progress`, which lists of runs show."""
         self._context.log.info(f"progress: {text}")
-        self._control.progress(text)
-
-    def control(self) -> str:
-        """Run tag `samza/bounce-control`."""
-        return self._control.order()
+        self._tell(text)
 
     def check_passed(self) -> bool | None:
         """What the plan's asset check has found since this was asked first, when the bake was over."""
@@ -106,7 +102,7 @@ def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | N
     instance, run = context.instance, context.run
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
     found = newest_evaluations(instance, key)
-    chain = control.chain(instance, control.root_of(run))
+    chain = runs.chain(instance, runs.root_of(run))
     before = next((r.tags[THERE] for r in reversed(chain) if THERE in r.tags), None)
     if before is None:
         instance.add_run_tags(run.run_id, {THERE: json.dumps(sorted(found))})
@@ -116,11 +112,11 @@ def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | N
     return None if newest is None else newest[0].passed
 
 
-def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[Bounced]:
-    """What these runs recorded, oldest first if the runs are."""
+def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Bounced]:
+    """What the runs of a chain recorded, oldest first if the runs are."""
     rows: list[Bounced] = []
     kind = dg.DagsterEventType.ASSET_OBSERVATION
-    for run in runs:
+    for run in chain:
         for entry in instance.all_logs(run.run_id, of_type=kind):
             observed = entry.asset_observation
             if observed is not None and observed.asset_key.path[-1] == BOUNCES:
@@ -128,16 +124,14 @@ def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> lis
     return rows
 
 
-def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dict[str, Bounced]:
+def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Bounced]:
     """Each container of a bounce in its order, as it was recorded last; WAITING without a record.
 
-    `runs` are those of its chain, newest first. None before its plan is made.
+    `chain` has its runs, newest first. None before its plan is made.
     """
-    newest = {row.processor: row for row in recorded(instance, reversed(runs))}
-    for run in runs:
+    newest = {row.processor: row for row in recorded(instance, reversed(chain))}
+    for run in chain:
         for record in plan_records(instance, run):
-            if "hosts" not in record["plan"]:  # a drain's, or a reconciliation's
-                continue
             hosts = cast("dict[str, str]", record["plan"]["hosts"])
             modes = cast("dict[str, str]", record["plan"]["modes"])
             order = [p for _, *processors in record["plan"]["units"] for p in processors]
@@ -148,8 +142,8 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
 
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
     """Processors that a run of this bounce saw back, by their newest record."""
-    runs = reversed(control.chain(instance, root))
-    newest = {row.processor: row for row in recorded(instance, runs)}
+    chain = reversed(runs.chain(instance, root))
+    newest = {row.processor: row for row in recorded(instance, chain)}
     return {p: row for p, row in newest.items() if row.status is UnitStatus.BACK}
 
 
@@ -159,7 +153,7 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
     what failed to be tried again.
     """
-    parents = reversed([*control.retried_by(instance, run)])
+    parents = reversed([*runs.retried_by(instance, run)])
     newest = {row.processor: row for row in recorded(instance, parents)}
     return {p: row for p, row in newest.items() if row.status is UnitStatus.FAILED}
 

@@ -20,6 +20,7 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
+from samza_dagster.orchestration.bounce.shown import summary, summary_metadata
 from samza_dagster.orchestration.chain import former_plan
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves.planning import (
@@ -28,7 +29,7 @@ from samza_dagster.orchestration.moves.planning import (
     require_commits_readable,
     tag_run,
 )
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.bounce import (
     ACTIVE,
@@ -43,14 +44,11 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.bounce import summary, summary_metadata
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
+from samza_dagster.orchestration.text import natural
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.operations.steered import Steering
 
 CHECKED = 10
 
@@ -78,14 +76,13 @@ def planned(
         yield _skipped(context, why, "That one is the job's bounce")
         return
     with errors_as_failures():
-        state = control.DRY_RUN if config.dry_run else control.PLANNED
-        root = control.begin(instance, run, state)
+        runs.begin(instance, run, runs.DRY_RUN if config.dry_run else runs.PLANNED)
         tag_run(context)
         if not config.dry_run:
             alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
-        chain = reversed(control.chain(instance, root))
+        chain = reversed(runs.chain(instance, runs.root_of(run)))
         former = None if config.dry_run else former_plan(instance, chain, asked(config))
         plan = make_plan(
             view,
@@ -126,7 +123,8 @@ def carried_out(
     """What op `bounce` does."""
     instance, run = context.instance, context.run
     with errors_as_failures():
-        root = control.begin(instance, run, control.RUNNING)
+        root = runs.root_of(run)
+        runs.begin(instance, run, runs.RUNNING)
         alone.check_alone(instance, run)
         rolling = Bounce(
             samza.client,
@@ -136,24 +134,24 @@ def carried_out(
             samza.holds,
             known=known_back(instance, root),
             failed=failed_before(instance, run),
-            commits=OwnCommits.of_run(context, lambda: control.chain(instance, root)),
+            commits=OwnCommits.of_run(context, lambda: runs.chain(instance, root)),
         )
         try:
             result = rolling.run()
         except BaseException as error:
             if isinstance(error, dg.DagsterExecutionInterruptedError):
-                instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
-            ended = rolling.result(RunEnd.ABORTED, "the run ended before the bounce did")
-            context.log.warning(summary(plan, ended, _orders(context)))
+                instance.add_run_tags(run.run_id, {runs.BOUNCE: runs.TERMINATED})
+            ended = rolling.result(RunEnd.TERMINATED, "the run ended before the bounce did")
+            context.log.warning(summary(plan, ended))
             raise
-        # Before anything that may fail. The order stays: an abort may come until the run is over.
-        instance.add_run_tags(run.run_id, {control.BOUNCE: result.end.value})
-        orders, is_over = _orders(context), result.end in (RunEnd.ABORTED, RunEnd.STOPPED)
-        if is_over:
-            context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
+        # Before anything that may fail.
+        instance.add_run_tags(run.run_id, {runs.BOUNCE: result.end.value})
+        is_stopped = result.end is RunEnd.STOPPED
+        if is_stopped:
+            context.log.warning(summary(plan, result))  # no op comes that would tell it
         after = host_map(samza.client.view())
-    metadata = summary_metadata(plan, result, after, orders)
-    if is_over:
+    metadata = summary_metadata(plan, result, after)
+    if is_stopped:
         raise dg.Failure(
             description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
         )
@@ -168,21 +166,11 @@ def summarized(
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
     """What op `summarize_bounce` does."""
-    orders = _orders(context)
-    text = summary(plan, result, orders)
+    text = summary(plan, result)
     with errors_as_failures():
         after = host_map(samza.client.view())
-    yield dg.Output(text, metadata=summary_metadata(plan, result, after, orders))
+    yield dg.Output(text, metadata=summary_metadata(plan, result, after))
     context.log.info(text)
-    context.log.info(plain_maps(plan.before, after))
-
-
-def _orders(context: dg.OpExecutionContext) -> list[Steering]:
-    """What the bounce was told, up to now."""
-    from samza_dagster.orchestration.operations.steered import steerings
-
-    run = context.instance.get_run_by_id(context.run.run_id)
-    return steerings(run.tags) if run is not None else []
 
 
 def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Output[str]:
@@ -192,13 +180,12 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
     """
     instance, run = context.instance, context.run
     with errors_as_failures():
-        control.begin(instance, run, control.SKIPPED)
+        runs.begin(instance, run, runs.SKIPPED)
     text = f"skipped: {why}"
     tag_run(context)
-    instance.add_run_tags(run.run_id, {control.PROGRESS: text})
+    instance.add_run_tags(run.run_id, {runs.PROGRESS: text})
     context.log.warning(
-        f"{text}; nobody is restarted. {instead}; re-executed or resumed by hand, this run begins"
-        " all the same"
+        f"{text}; nobody is restarted. {instead}; re-executed by hand, this run begins all the same"
     )
     return dg.Output(text, PREVIEW, metadata={"what": text})
 

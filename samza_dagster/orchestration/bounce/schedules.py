@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from samza_dagster.model.naming import with_ids
 from samza_dagster.orchestration.bounds import text
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.runs import NAME
 from samza_dagster.orchestration.plans import blackout
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.tags import is_of_all, job_tags
@@ -112,7 +112,7 @@ def _schedule(
 
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, f"{PREFIX}{bounce.name}"),
-        job_name=named(prefix, control.NAME),
+        job_name=named(prefix, NAME),
         cron_schedule=bounce.cron,
         execution_timezone=bounce.timezone,
         required_resource_keys={samza} if is_of_all(job) else None,
@@ -144,7 +144,7 @@ def _schedule(
                 dg.RunRequest(
                     run_key="/".join(part for part in (bounce.name, one, _utc(at)) if part),
                     run_config={"ops": {"plan_bounce": {"config": settings}}},
-                    tags=job_tags(one, control.NAME) if one else None,
+                    tags=job_tags(one, NAME) if one else None,
                 )
             )
         if hindered and found:

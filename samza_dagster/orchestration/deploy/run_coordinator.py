@@ -2,15 +2,14 @@
 
 A run can come from the Launchpad, GraphQL, the command line, a schedule, a sensor or
 a re-execution, and only its config names the processor. Tags are given where all
-these meet, at submission, before the queue reads them for its limits. What tells a run that is
-under way something isn't queued behind it.
+these meet, at submission, before the queue reads them for its limits.
 """
 
 from __future__ import annotations
 
 import dagster as dg
 
-from samza_dagster.orchestration.tags import ACTION, AT_ONCE, tags_from_run_config
+from samza_dagster.orchestration.tags import tags_from_run_config
 
 
 class ContainerGroupRunCoordinator(dg.QueuedRunCoordinator):
@@ -22,12 +21,10 @@ class ContainerGroupRunCoordinator(dg.QueuedRunCoordinator):
     """
 
     def submit_run(self, context: dg.SubmitRunContext) -> dg.DagsterRun:
-        """Tags the run, then queues it; one of `AT_ONCE` is launched, however many run."""
+        """Tags the run, then queues it."""
         run = context.dagster_run
         implied = tags_from_run_config(run.run_config, run.tags, run.run_id)
         missing = {key: value for key, value in implied.items() if run.tags.get(key) != value}
         if missing:
             self._instance.add_run_tags(run.run_id, missing)
-        if run.tags.get(ACTION) in AT_ONCE and run.status is dg.DagsterRunStatus.NOT_STARTED:
-            return self._instance.launch_run(run.run_id, context.workspace)
         return super().submit_run(context)

@@ -1,9 +1,7 @@
 """Runs that Dagster has created and not submitted yet, or never: their submission failed.
 
-Whoever creates a run submits it at once. A sensor's whose submission failed is submitted when
-the sensor asks for its run key again, and there is one run of a key: until then nothing has
-gone on with it. One of a schedule, or of a person, is failed by run monitoring after
-`start_timeout_seconds` (600 s); where its tags ask for retries, as a bounce's do, Dagster then
+Whoever creates a run submits it at once. One whose submission failed is failed by run monitoring
+after `start_timeout_seconds` (600 s); where its tags ask for retries, as a bounce's do, Dagster then
 launches another in its place.
 """
 
@@ -13,9 +11,6 @@ import time
 
 import dagster as dg
 
-SUBMITTED = tuple(
-    status for status in dg.DagsterRunStatus if status is not dg.DagsterRunStatus.NOT_STARTED
-)
 SUBMITS_WITHIN_S = 60.0
 
 
@@ -26,9 +21,3 @@ def is_being_submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool
     record = instance.get_run_record_by_id(run.run_id)
     created = record.create_timestamp.timestamp() if record is not None else 0.0
     return time.time() - created < SUBMITS_WITHIN_S
-
-
-def is_never_submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the run was created longer ago than that: it isn't under way, nor has it ended."""
-    is_created = run.status is dg.DagsterRunStatus.NOT_STARTED
-    return is_created and not is_being_submitted(instance, run)

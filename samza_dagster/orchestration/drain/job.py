@@ -27,13 +27,7 @@ def plan_drain_host(
     yield from run.planned(context, config, samza, samza_policies)
 
 
-@dg.op(
-    out=dg.Out(
-        int,
-        is_required=False,
-        description="Containers that left; nothing while the drain waits without a run.",
-    )
-)
+@dg.op(out=dg.Out(int, description="Containers that left."))
 def drain(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
@@ -47,8 +41,7 @@ def drain(
 def drain_host_graph() -> None:
     """Empties a host. Standbys are relocated; an active goes onto its warm standby's host.
 
-    An active without a warm standby elsewhere gets one for the move, waited for without
-    holding a run, and gone afterwards. All destinations are named before the first request,
+    An active without a warm standby elsewhere gets one for the move, which is gone afterwards. All destinations are named before the first request,
     none of them a host that another run of this job drains.
     """
     drain(getattr(plan_drain_host(), PLAN))

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
-from samza_dagster.orchestration.chain import ROOT, root_run_id
+from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
 from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
 from samza_dagster.orchestration.moves.planning import tag_run
-from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
@@ -24,7 +23,8 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     units_plan_output,
 )
-from samza_dagster.orchestration.plans.conditions import Wait, changelogs_lost, lags_by_processor
+from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
+from samza_dagster.orchestration.plans.conditions import changelogs_lost, lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import UnitsPlan
@@ -34,13 +34,6 @@ from samza_dagster.orchestration.requests.heartbeat import wait_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
-from samza_dagster.orchestration.waits.waiting import (
-    CANCELLED,
-    WAITING,
-    WAITS_FOR,
-    YES,
-    refuse_given_up,
-)
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -68,7 +61,6 @@ def planned(
 
     with errors_as_failures(explain):
         tag_run(context)
-        refuse_given_up(context)
         host = chosen(context, config.host, "host")
         asked = {
             "host": host,
@@ -141,14 +133,14 @@ def drained(
 def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
     """Host → the run of the same Samza job that drains it; none of this chain.
 
-    One that is queued counts, too, one that waits without a run, and one that is paused.
+    One that is queued counts, too.
     """
     job, instance = context.run.tags.get(JOB, ""), context.instance
     prefix, root = f"{job}/{ACTION}/", root_run_id(context)
     found: dict[str, str] = {}
-    for run in (*_others(instance, job), *control.paused(instance, job, action=ACTION)):
+    for run in _others(instance, job):
         group = tags_from_run_config(run.run_config, run.tags).get(GROUP, "")
-        is_own = run.run_id == context.run.run_id or run.tags.get(ROOT, run.run_id) == root
+        is_own = root_of(run) == root
         if group.startswith(prefix) and not is_own and not is_dry(run.run_config):
             found[group.removeprefix(prefix)] = run.run_id
     return found
@@ -158,9 +150,4 @@ def _others(instance: dg.DagsterInstance, job: str) -> Iterator[dg.DagsterRun]:
     tags = {JOB: job, ACTION_TAG: ACTION}
     created = dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.NOT_STARTED])
     yield from (run for run in instance.get_runs(created) if is_being_submitted(instance, run))
-    yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(control.UNDER_WAY)))
-    ended = dg.RunsFilter(tags={**tags, WAITING: YES}, statuses=[dg.DagsterRunStatus.SUCCESS])
-    for run in instance.get_runs(ended):
-        wait = Wait.read(run.tags.get(WAITS_FOR))
-        if wait is not None and wait.run == run.run_id and CANCELLED not in run.tags:
-            yield run
+    yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(UNDER_WAY)))

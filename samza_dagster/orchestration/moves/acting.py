@@ -13,27 +13,22 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.orchestration.moves.extra_standby import settled
 from samza_dagster.orchestration.moves.phases import MovePhases
-from samza_dagster.orchestration.plans.move import (
-    START_STANDBY,
-    MovePlan,
-    host_map,
-)
+from samza_dagster.orchestration.plans.move import START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
     outcome_metadata,
 )
 from samza_dagster.orchestration.requests.heartbeat import seen_now, time_left, wait_for
-from samza_dagster.orchestration.requests.step_request import Outcome
-from samza_dagster.orchestration.requests.verify import Expected, Verification, not_running
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps, plain_timeline
-from samza_dagster.orchestration.show.tables import (
+from samza_dagster.orchestration.requests.outcomes import (
     first_commit_seconds,
     phase_seconds,
     timeline_shown,
     timeline_table,
 )
+from samza_dagster.orchestration.requests.step_request import Outcome
+from samza_dagster.orchestration.requests.verify import Expected, Verification, not_running
+from samza_dagster.orchestration.resource import SamzaClientResource
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ProcessorView
@@ -153,10 +148,7 @@ def verify_placement(
             **{f"{o.step}_request": o.uuid for o in outcomes if o.uuid},
         },
     )
-    context.log.info(plain_timeline([(m.stage, m.status, m.at_ms) for m in moments]))
-    context.log.info(
-        f"{plan.processor} runs on {processor.host}; {verified}\n{plain_maps(plan.before, after)}"
-    )
+    context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")
 
 
 def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":

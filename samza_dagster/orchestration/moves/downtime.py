@@ -7,12 +7,12 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 STOPPING_ACTIVES = (
     *("move_container", "restart_container", "move_with_standby", "fail_over"),
-    *("move_via_new_standby", "drain_host", "reconcile"),
+    *("move_via_new_standby", "drain_host"),
 )
 RUNS_LOOKED_AT = 1_000
 LOGS_READ = 20

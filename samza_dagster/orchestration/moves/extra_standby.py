@@ -1,7 +1,7 @@
 """The standby that a run spins up for its own move: given back, or kept and told of.
 
-A run that fails or is cancelled leaves it as its config says; what is left over is found
-by the run's tags (`spun_up`) and removed by job `reconcile`.
+A run that fails or is terminated leaves it as its config says. `samza-dagster control-standby stop`
+removes one that is left.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _settle_start(
             )
             start = followed(context, client, plan.processor, start, timeout_s=plan.timeout_s)
     except SamzaDagsterError as error:
-        outcome = f"what became of the new standby isn't known: {error}; job reconcile removes it"
+        outcome = f"what became of the new standby isn't known: {error}"
         context.log.warning(outcome)
         return outcome
     if start.started is None or not start.succeeded:
@@ -174,8 +174,7 @@ def _settle(
         else:
             outcome = (
                 f"standby {standby} is kept and runs on {found.host}: re-execute this run from"
-                f" failure to go on with it; job reconcile, or samza-dagster control-standby stop"
-                f" {standby}, removes it"
+                f" failure to go on with it; samza-dagster control-standby stop {standby} removes it"
             )
     except SamzaDagsterError as error:
         outcome = f"what became of standby {standby} isn't known: {error}"

@@ -50,7 +50,6 @@ from samza_dagster.orchestration.requests.follow import Metadata, errors_as_fail
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
-from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -123,7 +122,6 @@ def plan_op(
 
         with errors_as_failures(explain):
             tag_run(context)
-            refuse_given_up(context)
             processor = chosen(context, config.processor, "processor")
             given = given.model_copy(update={"processor": processor})
             view = samza.client.view()

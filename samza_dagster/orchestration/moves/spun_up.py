@@ -1,11 +1,9 @@
-"""Run tags that say which standbys a run starts for its own move, set before it asks."""
+"""Which request has started a standby, by the answers on record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
-
-import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -14,42 +12,6 @@ from samza_dagster.orchestration.requests.step_request import details_of, is_of_
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-
-SPINS_UP = "samza/spins-up"
-SPUN_UP = "samza/spin-up-requests"
-"""The first of the requests; `samza/spin-up-requests-1` the next ones, and so on."""
-REQUESTS_A_TAG = 60
-"""2,219 bytes: within what a tag may have (`MOST_TAG_BYTES`)."""
-YES = "yes"
-
-
-def note_spin_up(context: dg.OpExecutionContext, uuid: str) -> None:
-    """Tags the run with a request for a standby; a run that is killed leaves it findable."""
-    run = context.instance.get_run_by_id(context.run.run_id)
-    tags = run.tags if run is not None else context.run.tags
-    known = _by_tag(tags)
-    if any(uuid in uuids for uuids in known.values()):
-        return
-    newest = next(reversed(known), SPUN_UP)
-    if len(known.get(newest, ())) >= REQUESTS_A_TAG:
-        newest = f"{SPUN_UP}-{len(known)}"
-    noted = ",".join([*known.get(newest, ()), uuid])
-    context.instance.add_run_tags(context.run.run_id, {SPINS_UP: YES, newest: noted})
-
-
-def spin_ups_noted(tags: Mapping[str, str]) -> list[str]:
-    """The requests for standbys that a run's tags tell of."""
-    return [uuid for uuids in _by_tag(tags).values() for uuid in uuids]
-
-
-def _by_tag(tags: Mapping[str, str]) -> dict[str, list[str]]:
-    """Tag → requests, in the order of the tags; one of an older release may have up to 72."""
-    found: dict[str, list[str]] = {}
-    key = SPUN_UP
-    while key in tags:
-        found[key] = [uuid for uuid in tags[key].split(",") if uuid]
-        key = f"{SPUN_UP}-{len(found)}"
-    return found
 
 
 def started_standby(response: PlacementResponse | None) -> str | None:

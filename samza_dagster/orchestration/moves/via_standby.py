@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
+from samza_dagster.orchestration.config import CatchUp, MoveViaNewStandbyConfig
 from samza_dagster.orchestration.moves.acting import (
     carry_out,
     move,
@@ -27,24 +27,22 @@ from samza_dagster.orchestration.moves.extra_standby import (
 )
 from samza_dagster.orchestration.moves.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.moves.planning import PLAN, plan_op
-from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_anew
+from samza_dagster.orchestration.moves.spun_up import started_anew
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
-from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, CatchUp, MovePlan, host_map
-from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
     outcome_metadata,
 )
 from samza_dagster.orchestration.requests.heartbeat import Heartbeat
-from samza_dagster.orchestration.requests.step_request import Outcome, last_success, standing
+from samza_dagster.orchestration.requests.step_request import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import clock, lag_svg, picture
-from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.continuation import seen_before, suspend
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -56,31 +54,19 @@ SAMPLE_S = 2.0
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
 def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
-    if plan.if_it_fails:
-        with errors_as_failures():
-            root = root_run_id(context)
-            asked = standing(samza.client, root, SPIN_UP, plan.processor, fits=plan.means)
-            note_spin_up(context, asked.uuid)
     return carry_out(context, samza, plan, MovePhases.spun_up)
 
 
-@dg.op(
-    out=dg.Out(
-        str,
-        is_required=False,
-        description="The standby's processor id; nothing while the wait goes on without a run.",
-    )
-)
+@dg.op(out=dg.Out(str, description="The standby's processor id."))
 def wait_until_warm(
     context: dg.OpExecutionContext,
     plan: MovePlan,
     started: Outcome,
     samza: SamzaClientResource,
-    samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Waits until the standby's lag has been small and flat for long enough.
 
-    After `wait_in_run_s` the run ends and sensor `continuations` goes on with the wait.
+    The log has what is seen of it, at each change and every half minute.
     """
     standby = started.started
     with settled(context, samza, plan, standby), errors_as_failures():
@@ -92,14 +78,9 @@ def wait_until_warm(
             yield dg.Output(standby, metadata={"standby": standby})
             return
         _require_own(samza.client, root, standby)
-        seen = seen_before(context)
-        watch, samples = WarmUp.of(standby, plan.catch_up, seen), list[tuple[int, int | None]]()
-        in_run_ms = round(samza_policies.wait_in_run_s * 1000)
-        is_warm = look_until_warm(samza.client, watch, samples, in_run_ms, context.log.info)
+        watch, samples = WarmUp.of(standby, plan.catch_up), list[tuple[int, int | None]]()
+        look_until_warm(samza.client, watch, samples, context.log.info)
         after = host_map(samza.client.view())
-    if not is_warm:
-        suspend(context, watch.rest)
-        return
     rows = [
         {"at": clock(at_ms), "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
         for at_ms, records in samples[-SHOWN_SAMPLES:]
@@ -114,30 +95,25 @@ def wait_until_warm(
         "lag_table": table(rows, ("at", "seconds", "records")),
         **map_metadata(plan.before, after),
     }
-    if seen is not None:
-        metadata["waited_without_a_run"] = seen.why
     yield dg.Output(standby, metadata=metadata)
-    known = [(at_ms, float(records)) for at_ms, records in samples if records is not None]
-    context.log.info(f"standby {standby}: {plain_lag(known, plan.catch_up.lag_limit)}")
-    context.log.info(plain_maps(plan.before, after))
+    context.log.info(f"standby {standby} is warm: {watch.line}")
 
 
 def look_until_warm(
     client: "PlacementClient",
     watch: WarmUp,
     samples: list[tuple[int, int | None]],
-    in_run_ms: int | None = None,
     log: Callable[[str], None] = lambda _: None,
     *,
     sleep: Callable[[float], None] = time.sleep,
     now_ms: Callable[[], int] = elapsed_ms,
-) -> bool:
-    """Whether the standby is warm; False when `in_run_ms` is over first.
+) -> None:
+    """Looks until the standby is warm.
 
     `samples` gets, for each look, when it was and the most that any store of it is behind. Raises
     `ActionFailed` when it takes too long, and for a standby that is gone.
     """
-    standby, began, beat = watch.standby, now_ms(), Heartbeat(log, now_ms)
+    standby, beat = watch.standby, Heartbeat(log, now_ms)
     while True:
         if standby not in client.view().processors:
             raise ActionFailed(
@@ -148,16 +124,13 @@ def look_until_warm(
         now, reported = now_ms(), Reported.read(client)
         samples.append((now, reported.lags.get(standby)))
         if watch.look(reported, now):
-            return True
+            return
         if watch.is_too_late:
-            between = "" if watch.seen is None else f"; between two runs: {watch.seen.why}"
             raise ActionFailed(
-                f"standby {standby} is warm within {watch.within_s:g} s",
-                seen=f"{watch.line}{between}",
+                f"standby {standby} is warm within {watch.bounds.timeout_s:g} s",
+                seen=watch.line,
                 fix="re-execute this run from failure to wait on: the standby runs and catches up",
             )
-        if in_run_ms is not None and now - began >= in_run_ms:
-            return False
         beat("not steady" if watch.steady_ms is None else "steady", f"standby {watch.line}")
         sleep(SAMPLE_S)
 
@@ -296,8 +269,8 @@ def _lived_s(client: "PlacementClient", root: str) -> float | None:
 def move_via_new_standby_graph() -> None:
     """Moves an active to a host where no warm copy is yet: a new standby warms up there first.
 
-    It is started and waited for without holding a run; then it gives its place to the
-    active, which starts over the warm store. In the end there are as many standbys as before, or one
+    It is started and waited for; then it gives its place to the active, which starts over the
+    warm store. In the end there are as many standbys as before, or one
     more with keep_standby.
     """
     plan = getattr(plan_move_via_new_standby(), PLAN)

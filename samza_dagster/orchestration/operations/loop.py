@@ -1,4 +1,4 @@
-"""The loop of every operation: looks, decides, begins, until nothing is left or it is told to end.
+"""The loop of every operation: looks, decides, begins, until nothing is left.
 
 All that it asks is asked under ids of the root of its chain of runs, so an operation whose run was
 killed is begun again from what its requests tell.
@@ -21,31 +21,26 @@ from samza_dagster.orchestration.operations.schedule import (
     UnitStatus,
     what_next,
 )
-from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 POLL_S = 0.25
-PAUSE, ABORT = "pause", "abort"
 
 
 class RunEnd(StrEnum):
     """How an operation's run ended, as run tag `samza/bounce` has it."""
 
     DONE = "done"
-    PAUSED = "paused"
-    ABORTED = "aborted"
     STOPPED = "stopped"
-    WAITING = "waiting"
+    TERMINATED = "terminated"
 
 
 @dataclass(frozen=True)
 class OperationEnded:
-    """The end of a run's part; `wait` is what a sensor goes on with."""
+    """The end of a run's part, and why."""
 
     end: RunEnd
     because: str
-    wait: Wait | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,8 @@ class Work(Protocol):
         """Begins one of them."""
         ...
 
-    def decided(self, todo: Next, now_ms: int) -> Wait | None:
-        """What the loop is at; returns what is waited for where the run is to end meanwhile."""
+    def decided(self, todo: Next, now_ms: int) -> None:
+        """Takes note of what the loop is at."""
         ...
 
     def give_back(self) -> None:
@@ -92,7 +87,7 @@ class Work(Protocol):
 
 
 class Loop:
-    """One run's part of an operation. `control` tells its order: pause, abort, or nothing.
+    """One run's part of an operation.
 
     `patience_s` is how long it goes on while nobody may be touched, or nobody answers.
     """
@@ -103,7 +98,6 @@ class Loop:
         order: Sequence[Batch],
         schedule: Schedule,
         *,
-        control: Callable[[], str],
         patience_s: float,
         log: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
@@ -112,7 +106,6 @@ class Loop:
         self._work = work
         self._order = order
         self._schedule = schedule
-        self._control = control
         self._patience_s = patience_s
         self._log = log
         self._sleep = sleep
@@ -145,24 +138,16 @@ class Loop:
         if not self._is_taken_up:
             work.take_up(now)
             self._is_taken_up = True
-        order = self._control()
-        if order == ABORT:
-            work.give_back()
-            return OperationEnded(RunEnd.ABORTED, "it was aborted")
         work.look(now)
         position = work.position(now)
-        if order == PAUSE:
-            position = replace(position, halt="it is paused")
         todo = self._what_next(position, now)
         for key in todo.ask:
             # Unreachable leaves it waiting, asked or not: the same id is asked again.
             work.begin(key, now)
         todo = replace(todo, ends_ms=self._ends_ms(todo, position, now))
-        wait = work.decided(todo, now)
-        if wait is not None:
-            return OperationEnded(RunEnd.WAITING, "it waits without a run", wait)
+        work.decided(todo, now)
         if todo.phase is OperationPhase.ENDED:
-            return _ended(position, order, todo.because)
+            return _ended(position, todo.because)
         if todo.ends_ms is None or now <= todo.ends_ms:
             return None
         limit = f"{self._patience_s:g} s"
@@ -205,9 +190,7 @@ class Loop:
             raise error
 
 
-def _ended(position: Position, order: str, because: str) -> OperationEnded:
+def _ended(position: Position, because: str) -> OperationEnded:
     if len(position.are(UnitStatus.BACK, UnitStatus.GONE)) == len(position.statuses):
         return OperationEnded(RunEnd.DONE, "all are back")
-    if order == PAUSE:
-        return OperationEnded(RunEnd.PAUSED, "it was paused")
     return OperationEnded(RunEnd.STOPPED, because)

@@ -10,31 +10,19 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import read_back, root_run_id
+from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.moves.planning import (
     former_record,
     plan_output,
     require_commits_readable,
 )
-from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import OperationEnded, RunEnd
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.move import host_map
-from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
-from samza_dagster.orchestration.requests.follow import (
-    Metadata,
-    errors_as_failures,
-    map_after_failure,
-    map_metadata,
-)
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
-from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
-from samza_dagster.orchestration.show.units import (
+from samza_dagster.orchestration.operations.runs import ProgressTag
+from samza_dagster.orchestration.operations.shown import (
     failures_text,
     outcomes_table,
     pictures,
@@ -43,15 +31,21 @@ from samza_dagster.orchestration.show.units import (
     standby_cost,
     steps_table,
 )
-from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.waits.continuation import suspend
+from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.requests.follow import (
+    Metadata,
+    errors_as_failures,
+    map_after_failure,
+    map_metadata,
+)
+from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.resource import SamzaClientResource
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
-FAILED_GROUPS = "samza/failed-groups"
 MOST_CHARACTERS = 5_000  # characters of a failure's description
-RUNS_LOOKED_AT = 20
 
 
 def units_plan_output(
@@ -134,21 +128,17 @@ def require_commits(
 
 def _carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
-) -> list[Progress] | None:
-    """Carries the plan out; None when the run is to end and another one to go on with it.
+) -> list[Progress]:
+    """Carries the plan out.
 
-    That one is launched by a sensor: when a wait has come true, or a pause is over. Raises `dg.Failure` with what failed and what is left.
+    Raises `dg.Failure` with what failed and what is left.
     """
-    instance, run = context.instance, context.run
-    root = root_run_id(context)
-    control.begin(instance, run, control.RUNNING, root, over=[control.ABORTED])
     runner = Runner(
         context,
         client,
         plan.prefix,
         plan.limits,
-        apart=plan.apart,
-        control=control.RunControl(context),
+        tell=ProgressTag(context),
     )
     away = ""
     try:
@@ -156,27 +146,11 @@ def _carry_out_units(
     except Unreachable as error:  # for longer than the loop waits
         ended, away = OperationEnded(RunEnd.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
-        instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
         raise
-    has_failed = any(one.state is State.FAILED for one in runner.progress)
-    end = RunEnd.STOPPED if ended.end is RunEnd.PAUSED and has_failed else ended.end
-    instance.add_run_tags(run.run_id, {control.BOUNCE: end.value})
-    if ended.wait is not None:
-        suspend(context, ended.wait)
-        return None
-    if end is RunEnd.PAUSED:
-        context.log.warning(
-            f"{plan.what} is paused: {failures_text(runner.progress)}. To go on:"
-            f" samza-dagster bounce resume {run.run_id[:8]}, or re-execute this run"
-        )
-        return None
-    if plan.refused or end is not RunEnd.DONE:
+    if ended.end is not RunEnd.DONE:
         left = _settle_standbys(context, client, plan, runner.progress)
-        if plan.apart:
-            note_failed_groups(context, plan, runner.progress)
-        why = ended.because if end is RunEnd.ABORTED else away
-        why_all = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
+        why_all = "; ".join(filter(None, (away, failures_text(runner.progress))))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
             metadata={
@@ -185,7 +159,7 @@ def _carry_out_units(
                 **pictures(runner.progress),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
-                " is asked anew; a new run makes a new plan, also of what was refused",
+                " is asked anew; a new run makes a new plan",
                 **map_after_failure(plan.before, client),
             },
             allow_retries=False,
@@ -205,41 +179,16 @@ def carried_out(
     plan: UnitsPlan,
     then: Callable[["PlacementClient"], dict[str, Any]],
 ) -> Iterator[dg.Output[Any]]:
-    """The output of the op that carries the plan out; none while it waits, or is paused.
+    """The output of the op that carries the plan out.
 
     `then` looks at what has come of it, and gives more metadata.
     """
     with errors_as_failures():
         client = samza.client
         progress = _carry_out_units(context, client, plan)
-        if progress is None:
-            return
         more = then(client)
         metadata = {**outcome_metadata(client, plan, progress), **more}
-        after = host_map(client.view())
     yield dg.Output(len(progress), metadata=metadata)
-    context.log.info(plain_maps(plan.before, after))
-
-
-def note_failed_groups(
-    context: dg.OpExecutionContext, plan: UnitsPlan, progress: Iterable[Progress]
-) -> None:
-    """Tags the run with the groups that it couldn't do, so that the next one does them last."""
-    failed = {one.unit.group_id for one in progress if one.state is State.FAILED}
-    failed |= set(plan.refused_groups)
-    if not plan.refused_groups:  # a plan of an earlier release says it by its lines alone
-        failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
-    named = names_within(sorted(failed))
-    context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
-
-
-def failed_before(context: dg.OpExecutionContext) -> frozenset[str]:
-    """The groups that the newest run of this job and action couldn't do, of those that left any."""
-    tags = {name: context.run.tags.get(name, "") for name in (JOB, ACTION)}
-    for run in context.instance.get_runs(dg.RunsFilter(tags=tags), limit=RUNS_LOOKED_AT):
-        if run.run_id != context.run.run_id and FAILED_GROUPS in run.tags:
-            return frozenset(run.tags[FAILED_GROUPS].split(","))
-    return frozenset()
 
 
 def outcome_metadata(
@@ -278,7 +227,8 @@ def _settle_standbys(
         if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
             continue
         if plan.if_it_fails != REMOVE:
-            outcomes.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
+            stop = f"samza-dagster control-standby stop {one.standby}"
+            outcomes.append(f"{one.standby} is kept: re-execute from failure, or {stop}")
             continue
         step = named(f"remove_standby/{one.standby}", one)
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves.spun_up import newest_starts, spun_up_there, started_standby
-from samza_dagster.orchestration.plans.conditions import Wait, WarmUp
+from samza_dagster.orchestration.plans.conditions import WarmUp
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitStep
 from samza_dagster.orchestration.requests.asking import cancel
 from samza_dagster.orchestration.requests.step_request import Outcome, StepRequest, standing
@@ -16,9 +16,6 @@ from samza_dagster.orchestration.requests.verify import Verification
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-
-MOST_NAME_BYTES = 1_700
-"""What standbys' names and times may take of a run tag (`MOST_TAG_BYTES`); the rest is its text."""
 
 
 @dataclass(frozen=True)
@@ -104,26 +101,6 @@ def subject(one: Progress, step: UnitStep) -> str:
 def named(name: str, one: Progress) -> str:
     """The name of a step about the unit's new standby, which an earlier attempt had another of."""
     return f"{name}/{one.attempt}" if one.attempt else name
-
-
-def any_of(waits: Sequence[Wait]) -> Wait:
-    """One wait for whichever of them comes first.
-
-    It fits into a run tag, and so does what a sensor sees of it: those that are due last are
-    left out if need be. The run that goes on looks at them again.
-    """
-    left_ms, size = dict[str, int](), 0
-    for name, ms in sorted(
-        ((name, ms) for wait in waits for name, ms in wait.left_ms.items()),
-        key=lambda item: (item[1], item[0]),
-    ):
-        # In what was seen of it each name stands twice, with a time of up to 13 digits.
-        size += 2 * len(name) + 35
-        if left_ms and size > MOST_NAME_BYTES:
-            break
-        left_ms[name] = ms
-    steady_s = max(wait.steady_s for wait in waits)
-    return Wait(dict(sorted(left_ms.items())), waits[0].limit, steady_s, 0, "")
 
 
 @dataclass(frozen=True)

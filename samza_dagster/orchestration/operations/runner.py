@@ -18,19 +18,17 @@ from samza_dagster.errors import (
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.moves.spun_up import started_standby
 from samza_dagster.orchestration.operations import loop
-from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
 from samza_dagster.orchestration.operations.progress import (
     ChainRequests,
     Progress,
-    any_of,
     progress_text,
     subject,
 )
-from samza_dagster.orchestration.operations.schedule import NEVER, Next, Position, UnitStatus
-from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
+from samza_dagster.orchestration.operations.schedule import Next, Position, UnitStatus
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.asking import write
@@ -38,7 +36,6 @@ from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, 
 from samza_dagster.orchestration.requests.step_request import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.requests.verify import Expected, OwnCommits, Verification
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.continuation import seen_before
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -56,9 +53,10 @@ _STATUS_OF = {
 class Runner:
     """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
 
+    `tell` gets how far they are, at each look.
+
     A unit whose request fails has failed: a re-execution of the run asks anew, this run
-    doesn't. After a failure nothing begins, and what is asked is followed to its end; where
-    groups are `apart`, so it is for the group of what has failed.
+    doesn't. After a failure nothing begins, and what is asked is followed to its end.
     """
 
     def __init__(
@@ -68,24 +66,22 @@ class Runner:
         prefix: str,
         limits: UnitLimits,
         *,
-        apart: bool = False,
-        control: RunControl | None = None,
+        tell: Callable[[str], None] = lambda _: None,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        self._chain = ChainRequests(client, self._root, prefix, goes_on_with_another(context.run))
+        self._chain = ChainRequests(
+            client, self._root, prefix, is_again=context.run.parent_run_id is not None
+        )
         self._limits = limits
-        self._apart = apart
-        self._control = control
+        self._tell = tell
         self._now_ms = now_ms
-        self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
         self._beats = defaultdict[str, Heartbeat](lambda: Heartbeat(context.log.info, now_ms))
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
-        self._quiet_since_ms = now_ms()
         self._looks = 0
         self._waited_for: Progress | None = None
         self.goes_on = False
@@ -94,7 +90,7 @@ class Runner:
     def run(self, units: Sequence[Unit], at_once: int) -> OperationEnded:
         """Does all of it, as far as it may; `progress` tells how each unit ended.
 
-        A cancelled or aborted run asks that what was only reserved is given back, and says
+        A run that is terminated asks that what was only reserved is given back, and says
         what goes on.
         """
         self.progress = [Progress(unit) for unit in units]
@@ -102,8 +98,7 @@ class Runner:
         return Loop(
             self,
             [Batch(key, (key,)) for key in keys],
-            Schedule(at_once=at_once, stop_after=NEVER if self._apart else 1),
-            control=self._control.order if self._control is not None else lambda: "",
+            Schedule(at_once=at_once, stop_after=1),
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
             now_ms=self._now_ms,
@@ -145,23 +140,13 @@ class Runner:
                 return
         one.state = State.RUNNING
 
-    def decided(self, todo: Next, now_ms: int) -> Wait | None:
-        """Where all that run only wait for a standby: lets go of them, or ends the run with that wait."""
-        if self._control is not None:
-            self._control.progress(progress_text(self.progress))
-        if self.goes_on:
-            self._quiet_since_ms = now_ms
-            return None
+    def decided(self, todo: Next, now_ms: int) -> None:
+        """Lets go of those that run where nothing more begins and all of them only wait for a standby."""
+        self._tell(progress_text(self.progress))
         running = self._running()
-        waits = [one.warm_up.rest for one in running if one.warm_up is not None]
-        if not waits or len(waits) < len(running):
-            return None
-        if todo.is_over:
+        only_wait = all(one.warm_up is not None for one in running)
+        if running and only_wait and todo.is_over and not self.goes_on:
             self._let_go(running, todo.because)
-            return None
-        if now_ms - self._quiet_since_ms < self._limits.in_run_s * 1000:
-            return None
-        return any_of(waits)
 
     def give_back(self) -> None:
         """Ends what was only asked or reserved, and tells the rest."""
@@ -264,8 +249,6 @@ class Runner:
         self._beats[one.unit.processor].begin(step.name)
         one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
         one.stopped_at_ms = None
-        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
-            note_spin_up(self._context, asked.uuid)
         if asked.response is not None:
             return
         again = "" if asked.destination is None else " (it was asked before)"
@@ -295,6 +278,9 @@ class Runner:
     def _warm(self, one: Progress, step: UnitStep) -> bool:
         """Looks at the standby's lag; passed as well when what comes after it was asked before."""
         standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
+        # A restore may take hours: between two readings of lags there is nothing to be seen.
+        if one.warm_up is not None and now_ms - (one.warm_up.at_ms or 0) < LAG_EVERY_MS:
+            return False
         following = one.unit.steps[one.at + 1]
         later = self._chain.asked(one, following)
         if later.destination is not None or (
@@ -302,7 +288,7 @@ class Runner:
         ):
             one.at, one.warm_up = one.at + 1, None
             return True
-        warm = one.warm_up or WarmUp.of(standby, limits, self._seen, is_new=step.processor == NEW)
+        warm = one.warm_up or WarmUp.of(standby, limits, is_new=step.processor == NEW)
         one.warm_up = warm
         if warm.look(self._look(now_ms), now_ms):
             one.end(step, now_ms, "warm", warm.line)

@@ -12,13 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.plans.order import HOSTS, Batch, Schedule
-from samza_dagster.orchestration.show.pictures import clock
+from samza_dagster.orchestration.text import clock
 
 if TYPE_CHECKING:
     from samza_dagster.client.stop_budget import StopBudget
-
-NEVER = 10**9
-"""As `stop_after`: a failure ends the work on its group alone."""
 
 
 class UnitStatus(StrEnum):
@@ -56,8 +53,7 @@ class Position:
     canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
     those that this operation has touched why they count as down: who failed, or was back
     and died; `unsettled` of those that were back why that isn't known yet.
-    `paced` are those whose stops of late leave no room for one more. `halt`: somebody wants
-    nothing more to be asked. `group` tells whose group one is of: no two of a group are touched.
+    `paced` are those whose stops of late leave no room for one more. `group` tells whose group one is of: no two of a group are touched.
     """
 
     statuses: Mapping[str, UnitStatus]
@@ -67,7 +63,6 @@ class Position:
     down: Mapping[str, str] = field(default_factory=dict[str, str])
     unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
     paced: Mapping[str, StopBudget] = field(default_factory=dict[str, "StopBudget"])
-    halt: str = ""
     group: Callable[[str], str] = field(kw_only=True)
 
     def are(self, *statuses: UnitStatus) -> list[str]:
@@ -108,8 +103,6 @@ def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms:
     def over(because: str) -> Next:
         return Next(idle, because=because, is_over=True)
 
-    if at.halt:
-        return over(at.halt)
     canary = [p for batch in order[: schedule.canaries] for p in batch.members]
     bad = at.are(UnitStatus.FAILED, UnitStatus.STUCK)
     if any(p in canary for p in bad):

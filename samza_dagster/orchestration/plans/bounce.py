@@ -15,7 +15,7 @@ from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.move import HostRow, host_map
 from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
-from samza_dagster.orchestration.show.pictures import in_words
+from samza_dagster.orchestration.text import in_words
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView

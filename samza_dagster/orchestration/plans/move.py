@@ -14,6 +14,7 @@ from samza_dagster.model.naming import (
     STANDBY,
 )
 from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.config import CatchUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
@@ -41,19 +42,6 @@ class HostRow:
         """Its containers as (processor id, active, state)."""
         words = [(*text.rsplit(" ", 2), "", "")[:3] for text in self.containers]
         return tuple((ident, mode == "active", state) for ident, mode, state in words)
-
-
-@dataclass(frozen=True)
-class CatchUp:
-    """When a new standby counts as warm: its lag in records, for how long, by when in seconds.
-
-    `lag_limit_s`: or as many records as it applies in so many seconds, if that is more and known.
-    """
-
-    lag_limit: int
-    steady_s: float
-    timeout_s: float
-    lag_limit_s: float = 0.0
 
 
 @dataclass(frozen=True)

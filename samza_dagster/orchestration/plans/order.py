@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, LOST, RUNNING
-from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.text import natural
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
-from samza_dagster.orchestration.plans.move import CatchUp, HostRow
+from samza_dagster.orchestration.config import CatchUp, CatchUpConfig, RunConfig
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:
@@ -114,13 +114,12 @@ def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
 
 @dataclass(frozen=True)
 class UnitLimits:
-    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
+    """Bounds of the work, in seconds."""
 
     request_expiry_s: float
     timeout_s: float
     verify_timeout_s: float
     catch_up: CatchUp
-    in_run_s: float
 
 
 class SeveralConfig(CatchUpConfig, RunConfig):
@@ -138,7 +137,6 @@ class SeveralConfig(CatchUpConfig, RunConfig):
         return UnitLimits(
             **bounds(self, policies),
             catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
-            in_run_s=float(policies.wait_in_run_s),
         )
 
 
@@ -146,9 +144,8 @@ class SeveralConfig(CatchUpConfig, RunConfig):
 class UnitsPlan:
     """Units of work on a job, decided before anything is asked.
 
-    `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
-    failure ends the work on its group alone. `refused` says of what was left out of it, and why,
-    `refused_groups` of which groups that is; `notices` what is to be known before it.
+    `what` names the work; `subject` is the host that is drained. `notices` say
+    what is to be known before it.
     """
 
     what: str
@@ -160,10 +157,7 @@ class UnitsPlan:
     limits: UnitLimits
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
-    apart: bool = False
-    refused: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    refused_groups: tuple[str, ...] = ()
 
     @property
     def prefix(self) -> str:

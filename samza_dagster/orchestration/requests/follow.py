@@ -12,15 +12,13 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.plans.move import HostRow, host_map
 from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
-from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
-from samza_dagster.orchestration.show.tables import (
-    hosts_table,
-    map_shown,
-    map_table,
+from samza_dagster.orchestration.requests.outcomes import (
     phase_seconds,
     timeline_shown,
     timeline_table,
 )
+from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
+from samza_dagster.orchestration.show.tables import hosts_table, map_shown, map_table
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:

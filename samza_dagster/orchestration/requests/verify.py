@@ -1,4 +1,4 @@
-"""Whether a container that was started works: one judge for moves, drains, reconciliations and bounces.
+"""Whether a container that was started works: one judge for moves, drains and bounces.
 
 `missing` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
 begin. How often, and for how long, is up to whoever asks.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -19,6 +18,7 @@ from itertools import accumulate, takewhile
 
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
+from samza_dagster.orchestration.text import natural
 
 WIDTH, HEIGHT = 1920, 1080
 IN_PLACE = 800
@@ -147,11 +147,6 @@ def shared_domain(names: Sequence[str]) -> str:
     shared = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*ends, strict=False))]
     domain = "".join(f".{label}" for label in reversed(shared))
     return domain if any(sign.isalpha() for sign in domain) else ""
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key of order: host-2 before host-10."""
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"([0-9]+)", name) if p]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
+
+from samza_dagster.orchestration.text import clock, in_words
 
 MOST_BYTES = 300_000
 """Of one metadata entry."""
@@ -82,22 +83,6 @@ def lag_svg(
             f'<text x="{288 + number * 200}" y="26" font-size="13">{escape(name[:20])}</text>'
         )
     return svg_of(wide, high, "".join(drawn))
-
-
-def in_words(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`, `9 d`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    hours = round(seconds / 3600)
-    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{hours // 24:,} d"
-
-
-def clock(ms: int) -> str:
-    """A time in ms since the epoch, UTC, for a table."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _short(value: float) -> str:

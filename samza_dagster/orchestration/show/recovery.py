@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import WIDTH, box, in_words, legend, svg_of, text
+from samza_dagster.orchestration.show.pictures import WIDTH, box, legend, svg_of, text
+from samza_dagster.orchestration.text import in_words, natural
 
 MOST_HOSTS, MOST_CONTAINERS = 40, 14
 ANY_OTHER = "any other host"

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import (
-    WIDTH,
-    box,
-    clock,
-    in_words,
-    legend,
-    svg_of,
-    text,
-)
+from samza_dagster.orchestration.show.pictures import WIDTH, box, legend, svg_of, text
+from samza_dagster.orchestration.text import clock, in_words, natural
 
 DRAWN_AT_MOST = 60
 """Lines; of more containers, those that need somebody, then those that were begun last."""

@@ -14,10 +14,11 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.show.pictures import WIDTH, box, clock, in_words, picture, svg_of
+from samza_dagster.orchestration.show.pictures import WIDTH, box, picture, svg_of
 from samza_dagster.orchestration.show.pictures import text as text_at
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.text import clock, in_words
 from samza_dagster.orchestration.watch.outcomes import Resolution
 from samza_dagster.orchestration.watch.policy import FailoverVerdict
 from samza_dagster.orchestration.watch.remedies import NOTHING

@@ -13,13 +13,9 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import state_topic
-from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.jobs import placement_jobs
-from samza_dagster.orchestration.operations.control import BOUNCE, PAUSED
-from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job
@@ -37,10 +33,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "spin_up_standby": ACTIVE,
     "move_via_new_standby": ACTIVE,
     "drain_host": {"cold": True},
-    "reconcile": {"standbys": 2},
     "rolling_bounce": {},
-    "control_bounce": {"action": "abort"},
-    "cancel_waiting": {},
     "acknowledge_failover": {**ACTIVE, "reason": "looked at"},
 }
 
@@ -87,21 +80,6 @@ def asking_op(job: dg.JobDefinition) -> str | None:
         if "dry_run" in getattr(op.config_schema.config_type, "fields", {}):
             return op.name
     return None
-
-
-def leave_waiting(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
-    """A run that has ended with a wait."""
-    config = {"ops": {"plan_spin_up_standby": {"config": {**ACTIVE, "dry_run": True}}}}
-    ended = made.execute_in_process(run_config=config, instance=instance)
-    wait = Wait({"0-1": 0}, 0, 0.0, 1, ended.run_id)
-    tags = {ROOT: ended.run_id, WAITS_FOR: wait.to_text(), WAITING: YES}
-    instance.add_run_tags(ended.run_id, tags)
-
-
-def leave_paused(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
-    """A bounce that is paused: its run has ended well."""
-    tags = {**made.tags, BOUNCE: PAUSED}
-    instance.create_run_for_job(made, tags=tags, status=dg.DagsterRunStatus.SUCCESS)
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +132,6 @@ def test_a_dry_run_writes_nothing(job: Job, definitions: dg.Definitions, name: s
     ask = {**ASKS[name], "dry_run": True, **({"host": hosts["0"]} if name == "drain_host" else {})}
     made = definitions.get_job_def(name)
     with dg.DagsterInstance.ephemeral() as instance:
-        if name == "cancel_waiting":
-            leave_waiting(instance, definitions.get_job_def("spin_up_standby"))
-        if name == "control_bounce":
-            leave_paused(instance, definitions.get_job_def("rolling_bounce"))
         before = ends_of(job.connection)
         result = made.execute_in_process(
             run_config={"ops": {str(asking_op(made)): {"config": ask}}}, instance=instance

@@ -22,12 +22,13 @@ from samza_dagster.lag import (
     replica_readiness,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.lag_topic import publish
+from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Lags
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.bounce import Patience
-from samza_dagster.orchestration.plans.conditions import Reported, Wait
+from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.drain import KnownLags
 from tests.rig.job import Job
 from tests.rig.waiting import until
@@ -103,10 +104,10 @@ def published_of(
 
 def limits(client: PlacementClient, lags: Sequence[ReplicaLag]) -> set[int]:
     """What a wait, a bounce and a drain let 0-0 be behind: 0 records, or what it applies in 3 s."""
-    newest, wait = client.readiness(lags), Wait({"0-0": 1}, 0, 0.0, 1, "", 3.0)
+    newest, bounds = client.readiness(lags), CatchUp(0, 0.0, 1.0, 3.0)
     drain = KnownLags({}, 0, 3.0, newest)
     return {
-        Reported.read(client).limit(wait, "0-0"),
+        Reported.read(client).limit("0-0", bounds),
         Lags(0, {}, newest).limit("0-0", Patience(1, 1, 0, 1, 0, 3.0)),
         max(n for n in range(100_000) if replace(drain, lags={"0-0": n}).is_warm("0-0")),
     }
@@ -162,11 +163,13 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
         looks.append(client.lag())
         newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
         # One that is too old is said, and nobody goes by it.
-        assert publish(job.connection, published_of(looks, newest_ms - 60_001)) == 2
+        of = job.name, "1"
+        old = {of: published_of(looks, newest_ms - 60_001)}
+        assert publish_fleet(job.connection, old) == {}
         assert limits(client, looks[-1]) == {0}
         (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
         assert told.endswith("it isn't used")
-    assert publish(job.connection, published_of(looks, newest_ms)) == 2
+    assert publish_fleet(job.connection, {of: published_of(looks, newest_ms)}) == {}
     with job.client() as client:
         applies = client.readiness(looks[-1]).apply_per_s("0-0")
         assert applies > 0

@@ -16,7 +16,7 @@ from samza_dagster.lag import (
 )
 from samza_dagster.metadata import Connection, KafkaCluster
 from samza_dagster.metadata.job_topics import KafkaJobTopics
-from samza_dagster.metadata.lag_topic import publish
+from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.metadata.topics import topic_config
 from samza_dagster.model.naming import lag_topic
@@ -38,10 +38,11 @@ def records(apply_per_s: float) -> list[tuple[bytes, bytes | None]]:
 def test_what_is_published_last_is_read_in_a_tenth_of_a_second(cluster: KafkaCluster) -> None:
     """The topic is compacted, so that it stays as short as the job has standbys."""
     connection = Connection(cluster.bootstrap_servers, f"job-{uuid.uuid4().hex[:8]}", "1")
-    name = lag_topic(connection.job_name, "1")
+    job = connection.job_name, "1"
+    name = lag_topic(*job)
     for apply_per_s in (500, 700):
-        assert publish(connection, records(apply_per_s)) == STANDBYS
-    publish(connection, [(b"3-0", None)])
+        assert publish_fleet(connection, {job: records(apply_per_s)}) == {}
+    assert publish_fleet(connection, {job: [(b"3-0", None)]}) == {}
     config = topic_config(cluster, name, 10)
     assert config is not None
     assert config["cleanup.policy"] == "compact"

@@ -13,7 +13,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, ROW, recorded, row_of
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.control import PROGRESS
+from samza_dagster.orchestration.operations.runs import PROGRESS
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
@@ -208,6 +208,20 @@ def test_a_retry_that_dagster_made_keeps_the_budget_of_the_dead_run(
     assert world.order() == ["0-0", "1-0", "1", "0-0", "0"]
 
 
+def test_who_is_another_process_when_a_bounce_is_gone_on_with_is_verified_again_once(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """The run after that one goes by the process that was seen back last."""
+    world.ends = {"1-0": [NOT_STARTED, NOT_STARTED]}
+    runs = [bounce(instance)]
+    world.started_ms["0-0"].append(world.now_ms)
+    for _ in range(2):
+        runs.append(bounce(instance, dg.ReexecutionOptions.from_failure(runs[-1].run_id, instance)))
+    verified = ["0-0 was back, and now" in log_of(instance, run) for run in runs]
+    assert verified == [False, True, False]
+    assert world.order() == ["0-0", "1-0", "1-0", "1-0", "0", "1"]
+
+
 def test_a_bounce_that_was_stopped_is_not_gone_on_with_by_dagster_itself(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -245,7 +259,7 @@ def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
-def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far_it_was(
+def test_a_bounce_terminated_while_the_broker_is_away_says_how_far_it_was(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
     """What it holds can't be given back then; its hold ends by itself."""
@@ -261,7 +275,7 @@ def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far
 
     world.on_sleep = cancel
     result = bounce(instance, at_once=2)
-    assert tags_of(instance, result)["samza/bounce"] == "aborted"
+    assert tags_of(instance, result)["samza/bounce"] == "terminated"
     data = result.failure_data_for_node("bounce")
     assert data is not None
     assert data.error is not None

@@ -9,7 +9,7 @@ from bounce_runs import bounce, metadata
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import runs as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -90,3 +90,36 @@ def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
     if state:
         instance.add_run_tags(other.run_id, {bounce_runs.BOUNCE: state})
     assert bounce(instance, only=["0-0"]).success
+
+
+@pytest.mark.parametrize("ended", [bounce_runs.TERMINATED, bounce_runs.STOPPED])
+def test_dagster_s_own_retry_of_a_bounce_that_was_over_restarts_nobody(
+    world: BounceWorld, instance: dg.DagsterInstance, ended: str
+) -> None:
+    """Its worker died after it had said so; by hand it is gone on with."""
+    over = made_run(instance, "FAILURE", canaries=0)
+    instance.add_run_tags(over.run_id, {bounce_runs.BOUNCE: ended})
+    again = dg.ReexecutionOptions(parent_run_id=over.run_id)
+    retried = bounce(instance, again, {bounce_runs.RETRY_NUMBER: "1"})
+    assert f"run {over.run_id} was {ended}" in metadata(retried, "plan_bounce")["seen"]
+    assert world.requests == {}
+    assert bounce(instance, again).success
+
+
+def test_a_re_execution_of_a_re_execution_restarts_nobody_twice(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """Each is terminated half-way, and has what all runs of the chain have done."""
+    parent = ""
+    for done in (1, 2):
+
+        def terminate(world: BounceWorld, most: int = done) -> None:
+            if len(world.requests) > most:
+                raise dg.DagsterExecutionInterruptedError
+
+        world.on_sleep = terminate
+        again = dg.ReexecutionOptions(parent_run_id=parent) if parent else None
+        parent = bounce(instance, again).run_id
+    world.on_sleep = None
+    assert bounce(instance, dg.ReexecutionOptions(parent_run_id=parent)).success
+    assert world.restarts() == dict.fromkeys(world.at, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,14 +9,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from bounce_runs import bounce, control
+from bounce_runs import bounce
 from click.testing import CliRunner
-from test_dagster_bounce_control import resumed
 
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, write_instance
-from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -44,112 +40,31 @@ def command(home: Path, *arguments: str, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def test_the_command_line_pauses_shows_resumes_and_aborts(
+def test_the_command_line_shows_the_newest_bounces_and_one_with_its_containers(
     world: BounceWorld, on_disk: dg.DagsterInstance, home: Path
 ) -> None:
     """Through the instance alone: no web server is asked."""
 
-    def pause(world: BounceWorld) -> None:
-        if world.restarts():
-            world.on_sleep = None
-            said = ["--reason", "slow", "--ticket", "OPS-7", "--requested-by", "kim"]
-            told = command(home, "pause", "--job-name", "demo", *said)
-            assert told["action"] == "pause"
-            assert told["bounce"]["status"] == "started"
+    def terminate(world: BounceWorld) -> None:
+        if len(world.requests) == 2:
+            raise dg.DagsterExecutionInterruptedError
 
-    world.on_sleep = pause
+    world.on_sleep = terminate
     run = bounce(on_disk, requested_by="jo", reason="image")
     (shown,) = command(home, "status")["bounces"]
     assert shown["run_id"] == run.run_id
-    assert (shown["state"], shown["who"], shown["why"]) == ("paused", "jo", "image")
+    assert (shown["state"], shown["who"], shown["why"]) == ("terminated", "jo", "image")
     assert shown["progress"].startswith("1/4")
-    (order,) = shown["orders"]
-    assert [order[name] for name in ("action", "who", "why", "ticket")] == [
-        *("pause", "kim", "slow", "OPS-7"),
-    ]
     one = command(home, "status", run.run_id[:6])
     statuses = [(p["processor"], p["status"]) for p in one["processors"]]
     assert statuses == [("0-0", "back"), *((p, "not yet") for p in ("1-0", "0", "1"))]
-    told = command(home, "resume")
-    assert told["bounce"]["told"] == "resume"
-    assert told["bounce"]["orders"][-1]["who"] == getpass.getuser()
-    assert "at most" in command(home, "resume", "--reason", "x" * 501, code=2)["fix"]
-    assert len(resumed(on_disk)) == 1
-    assert "given up" in command(home, "abort", run.run_id[:6])["what_happens_now"]
-    assert resumed(on_disk) == []
-    assert command(home, "pause", code=2)["asked"] == "a bounce to pause"
+    assert command(home, "status", "ffffffffff", code=2)["seen"] == "none"
     assert command(home, "status", "--job-name", "other") == {"bounces": []}
 
     given = ["bounce", "status", run.run_id, "--dagster-home", str(home)]
     lines = CliRunner().invoke(cli, given).stdout.splitlines()
     assert any(line.split()[:2] == ["0-0", "back"] for line in lines)
     assert any(line.split()[:4] == ["1", "not", "yet", "host-2"] for line in lines)
-
-
-def begun(instance: dg.DagsterInstance, job: str, state: str, status: str = "STARTED") -> str:
-    """The id of a bounce of a job that is under way, or was."""
-    definition = rolling_bounce_job(job)
-    run = instance.create_run_for_job(
-        definition,
-        status=dg.DagsterRunStatus[status],
-        tags={**definition.tags, bounce_runs.BOUNCE: state},
-    )
-    instance.add_run_tags(run.run_id, {bounce_runs.ROOT: run.run_id})
-    return run.run_id
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize("action", ["pause", "abort"])
-def test_without_a_job_an_action_that_fits_bounces_of_several_is_refused(
-    on_disk: dg.DagsterInstance, home: Path, action: str
-) -> None:
-    """The newest would be some other team's; the refusal names the jobs and the options."""
-    mine = begun(on_disk, "orders/1", "running")
-    theirs = begun(on_disk, "east/billing/7", "running")
-    refused = command(home, action, code=2)
-    assert "east/billing/7, orders/1" in refused["seen"]
-    assert "--job-name billing --job-id 7 --prefix east" in refused["fix"]
-    assert command(home, action, "--job-name", "orders")["bounce"]["run_id"] == mine
-    assert command(home, action, theirs[:8])["bounce"]["run_id"] == theirs
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    ("action", "state", "status"),
-    [
-        ("pause", "running", "STARTED"),
-        ("abort", "running", "STARTED"),
-        ("abort", "paused", "SUCCESS"),
-        ("resume", "paused", "SUCCESS"),
-    ],
-)
-def test_a_dry_run_names_the_bounce_and_tells_it_nothing(
-    on_disk: dg.DagsterInstance, home: Path, action: str, state: str, status: str
-) -> None:
-    """From the UI's job and on the command line."""
-    run_id = begun(on_disk, "demo/1", state, status)
-    before = on_disk.get_run_by_id(run_id)
-    result = control(on_disk, action, dry_run=True)
-    assert result.success
-    assert result.output_for_node("steer_bounce").startswith("dry run: ")
-    told = command(home, action, "--dry-run")
-    assert (told["bounce"]["run_id"], told["told"]) == (run_id, False)
-    after = on_disk.get_run_by_id(run_id)
-    assert before is not None
-    assert after is not None
-    assert after.tags == before.tags
-    assert command(home, action)["told"] is True
-
-
-def test_an_abort_without_a_job_doubts_between_one_that_runs_and_one_that_is_paused(
-    on_disk: dg.DagsterInstance, home: Path
-) -> None:
-    """Of different jobs; of one job the one that runs is meant."""
-    begun(on_disk, "orders/1", "paused", "SUCCESS")
-    running = begun(on_disk, "orders/1", "running")
-    assert command(home, "abort")["bounce"]["run_id"] == running
-    begun(on_disk, "billing/1", "paused", "SUCCESS")
-    assert "billing/1, orders/1" in command(home, "abort", code=2)["seen"]
 
 
 def test_the_command_line_says_that_it_needs_an_instance() -> None:
@@ -167,7 +82,7 @@ def test_a_directory_that_is_no_instance_is_refused_and_nothing_is_made_in_it(
         refused = command(home, "status", code=2)
         assert "DAGSTER_HOME" in refused["asked"] + refused["fix"]
         assert refused["seen"]
-    assert f"samza-dagster instance {tmp_path}" in command(tmp_path, "abort", code=2)["fix"]
+    assert f"samza-dagster instance {tmp_path}" in command(tmp_path, "status", code=2)["fix"]
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "runs.db").write_text("no database")
     assert "no dagster.yaml" in command(tmp_path, "status", code=2)["seen"]

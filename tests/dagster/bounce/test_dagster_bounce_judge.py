@@ -15,7 +15,7 @@ from dagster._core.events import DagsterEvent
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.record import check_result
-from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.plans.bounce import BounceJudge
 from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
@@ -159,8 +159,12 @@ def test_an_asset_check_judges_the_canary(
 
 def in_one_chain(instance: dg.DagsterInstance) -> dg.OpExecutionContext:
     """What goes on with the same bounce each time."""
-    tags = {**rolling_bounce_job("demo/1").tags, control.ROOT: "judged"}
-    run = instance.create_run_for_job(rolling_bounce_job("demo/1"), tags=tags)
+    run = instance.create_run_for_job(
+        rolling_bounce_job("demo/1"),
+        root_run_id="judged",
+        parent_run_id="judged",
+        tags={**rolling_bounce_job("demo/1").tags, ROOT: "judged"},
+    )
     return cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
 
 

@@ -22,7 +22,7 @@ from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,
     bounce_schedules,
 )
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow
 from tests.rig.bounce_world import BounceWorld
 from tests.rig.worker import Calls
@@ -208,20 +208,15 @@ def test_a_tick_s_run_that_the_queue_held_into_a_blackout_restarts_nobody(
 
 
 @pytest.mark.longdagster
-@pytest.mark.parametrize("by_hand", ["re-execute", "resume"])
 def test_a_person_who_goes_on_with_a_skipped_bounce_begins_it(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, by_hand: str
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A blackout is for the clock; a bounce launched by hand isn't asked either."""
     world = BounceWorld()
     in_virtual_time(world, monkeypatch)
     asked = launched(instance, datetime(1999, 11, 26, 22, 30, tzinfo=UTC), ALWAYS)
     run = begun(instance, asked)
-    if by_hand == "resume":
-        bounce_runs.steer(instance, bounce_runs.BounceAction.resume, run.run_id)
-        again = begun(instance, asked, tags={bounce_runs.ROOT: run.run_id})
-    else:
-        again = begun(instance, asked, dg.ReexecutionOptions(parent_run_id=run.run_id))
+    again = begun(instance, asked, dg.ReexecutionOptions(parent_run_id=run.run_id))
     assert tags_of(instance, again)["samza/bounce"] == "done"
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
@@ -261,12 +256,12 @@ def test_a_dry_run_of_a_bounce_in_a_blackout_says_so_and_plans(
 
 
 @pytest.mark.longdagster
-def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(
+def test_a_tick_while_a_bounce_runs_is_skipped(
     schedule: dg.ScheduleDefinition,
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Never two of a job; and a pause is somebody's no until it is resumed or aborted."""
+    """Never two of a job."""
     world = BounceWorld()
     in_virtual_time(world, monkeypatch)
     said: list[dg.RunRequest | str] = []
@@ -274,15 +269,11 @@ def test_a_tick_while_a_bounce_runs_or_is_paused_is_skipped(
     def look(world: BounceWorld) -> None:
         if world.restarts() and not said:
             said.append(tick(schedule, instance, THURSDAY))
-            bounce_runs.steer(instance, bounce_runs.BounceAction.pause)
 
     world.on_sleep = look
     run = bounce(instance)
     assert run.run_id in str(said[0])
     assert "is started" in str(said[0])
-    paused = tick(schedule, instance, THURSDAY)
-    assert f"bounce {run.run_id} is paused" in str(paused)
-    bounce_runs.steer(instance, bounce_runs.BounceAction.abort)
     assert isinstance(tick(schedule, instance, THURSDAY), dg.RunRequest)
 
 
@@ -328,7 +319,7 @@ def test_a_tick_between_a_worker_s_death_and_its_retry_is_skipped(
     instance.report_run_failed(run)  # as the code server does for a worker that is gone
     assert "about to retry it" in str(tick(schedule, instance, THURSDAY))
     later = time.time() + 3_600
-    monkeypatch.setattr(bounce_runs.time, "time", lambda: later)
+    monkeypatch.setattr(alone.time, "time", lambda: later)
     assert isinstance(tick(schedule, instance, THURSDAY), dg.RunRequest)
 
 
@@ -343,4 +334,4 @@ def test_a_dry_run_that_has_said_nothing_yet_keeps_no_tick_from_its_bounce(
         job, run_config=config, tags=job.tags, status=dg.DagsterRunStatus[status]
     )
     assert alone.hindrance(instance, "quiet/1") == ""
-    assert run.run_id not in [one.run_id for one in bounce_runs.bounces(instance)]
+    assert run.run_id not in [one.run_id for one in bounce_runs.runs_of(instance)]

@@ -43,7 +43,7 @@ def test_a_cron_bounce_of_all_goes_on_while_the_daemon_dies_and_is_started_again
 
 def test_a_bounce_whose_worker_is_killed_or_terminated_is_gone_on_with(ready: Cockpit) -> None:
     """kill -9 with the standby down: Dagster's own retry follows it and does the rest. A terminate
-    over GraphQL with the active down: it comes back by itself, `bounce resume` finds it back.
+    over GraphQL with the active down: it comes back by itself, a re-execution finds it back.
     """
     with BounceJudge(ready) as judge:
         root = ready.bounce(only=GROUP_0, at_once=AT_ONCE, canaries=0)
@@ -56,20 +56,20 @@ def test_a_bounce_whose_worker_is_killed_or_terminated_is_gone_on_with(ready: Co
         assert retried.tags["dagster/retry_number"]
         assert retried.run_id != killed
         ready.runs.terminate(retried.run_id)
-        ended = ready.until_bounce(root, "aborted")
+        ended = ready.until_bounce(root, "terminated")
         assert (ended.run_id, ended.status.value) == (retried.run_id, "CANCELED")
         ready.until_all_run()
         ready.until_nothing_is_held()
 
-        ready.command("bounce", "resume", retried.run_id)
+        ready.re_execute(retried.run_id)
         ready.until_bounce(root, "done")
     judge.expect(GROUP_0, at_once=1)
     assert judge.requests() == {"0-0": 1, "0": 1}
 
 
-def test_a_bounce_outlives_the_code_server_and_is_paused_and_aborted(ready: Cockpit) -> None:
-    """kill -9 of the code server with the standby down, then a pause by CLI, which lets it finish;
-    an abort by the UI's job with the active down: nothing is held, and a resume finds both back.
+def test_a_bounce_outlives_the_code_server_and_is_terminated(ready: Cockpit) -> None:
+    """kill -9 of the code server with the standby down, which comes back all the same; a terminate
+    with the active down: nothing is held, and a re-execution finds both back.
     """
     with BounceJudge(ready) as judge:
         root = ready.bounce(only=GROUP_1, at_once=AT_ONCE, canaries=0)
@@ -77,30 +77,23 @@ def test_a_bounce_outlives_the_code_server_and_is_paused_and_aborted(ready: Cock
         with judge.held_in_flight("1-0"):
             ready.kill("code-server")
             ready.stack.restart("code-server")
-            ready.command("bounce", "pause")
-        paused = ready.until_bounce(root, "paused")
-        assert paused.status.value == "SUCCESS"
-        assert judge.watch.down == frozenset(), "what is in flight is finished"
-        assert judge.watch.order == ["1-0"]
-        ready.until_nothing_is_held()
-        shown = json.loads(ready.command("bounce", "status", paused.run_id, "--json").stdout)
-        assert shown["bounce"]["state"] == "paused"
+        ready.until_ready()
+        judge.until_down(2)
+        with judge.held_in_flight("1"):
+            ready.runs.terminate(root)
+            ended = ready.until_bounce(root, "terminated")
+        assert ended.status.value == "CANCELED"
+        assert judge.watch.order == ["1-0", "1"]
+        shown = json.loads(ready.command("bounce", "status", root, "--json").stdout)
+        assert shown["bounce"]["state"] == "terminated"
         assert [(row["processor"], row["status"]) for row in shown["processors"]] == [
             ("1-0", "back"),
             ("1", "not yet"),
         ]
-
-        ready.until_ready()
-        ready.command("bounce", "resume")
-        judge.until_down(2)
-        with judge.held_in_flight("1"):
-            ready.steer("abort")
-            aborted = ready.until_bounce(root, "aborted")
-        assert aborted.status.value == "FAILURE"
         ready.until_all_run()
         ready.until_nothing_is_held()
 
-        ready.steer("resume", aborted.run_id)
+        ready.re_execute(root)
         ready.until_bounce(root, "done")
     judge.expect(GROUP_1, at_once=1)
     assert judge.requests() == {"1-0": 1, "1": 1}

@@ -80,7 +80,7 @@ def test_a_bounce_that_is_terminated_before_anything_stopped_gives_its_place_bac
         until("it is asked", judge.placements, seconds=PATIENCE_S, every=1)
         time.sleep(1)  # it waits for room: nothing tells a client that
         ready.runs.terminate(root)
-        ended = ready.until_bounce(root, "aborted")
+        ended = ready.until_bounce(root, "terminated")
         assert ended.status.value == "CANCELED"
         (asked,) = judge.placements()
         assert asked.statuses[-1][1:] == ("FAILED", texts.RELEASED)

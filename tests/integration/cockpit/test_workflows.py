@@ -14,7 +14,6 @@ from samza_dagster.orchestration.watch.audit import JOB as AUDIT
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.job import alive
 from tests.rig.kill_scenarios import free_host
-from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.realcockpit
@@ -70,23 +69,6 @@ def test_an_active_moves_by_way_of_a_new_standby(ready: Cockpit) -> None:
     after = at_rest(ready)
     assert after["1"] == destination
     assert sorted(after) == sorted(before)
-
-
-def test_a_standby_that_somebody_stopped_is_brought_back(ready: Cockpit) -> None:
-    """`reconcile` finds it missing; a second run finds nothing to do."""
-    before = at_rest(ready)
-    with ready.job.client() as client:
-        uuid = client.stop_standby("0-0").uuid
-        assert client.wait(uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
-    assert "0-0" not in ready.job.processors()
-    carried_out(ready, "reconcile", steady_s=2)
-    after = at_rest(ready)
-    groups = sorted(name.split("-")[0] for name in after)
-    assert groups == sorted(name.split("-")[0] for name in before)
-    began_ms = time.time_ns() // 1_000_000
-    carried_out(ready, "reconcile", steady_s=2)
-    assert hosts(ready) == after
-    assert ready.started_since(began_ms) == []
 
 
 def test_a_frozen_agent_gives_one_request_one_failover_and_one_audit_run(ready: Cockpit) -> None:

@@ -100,11 +100,3 @@ def test_a_job_is_bounced(sandbox: Sandbox, servers: str) -> None:
     for processor, one in before.items():
         assert after[processor]["host"] == one["host"]
         assert after[processor]["execution_id"] != one["execution_id"]
-
-
-def test_a_job_is_put_in_order(sandbox: Sandbox, servers: str) -> None:
-    """A standby beyond the number is removed."""
-    shell("samza-dagster control-standby start 1", servers)
-    assert len(processors(sandbox)) == 5
-    follow("reconcile.md", servers)
-    assert sorted(processors(sandbox)) == ["0", "0-0", "1", "1-0"]

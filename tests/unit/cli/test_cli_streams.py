@@ -69,7 +69,7 @@ def test_the_documented_tool_refuses_an_empty_id() -> None:
 
 
 def test_an_empty_run_is_not_the_newest_bounce() -> None:
-    """A script whose variable isn't set would abort somebody else's."""
-    done = CliRunner().invoke(cli, ["bounce", "abort", ""])
+    """A script whose variable isn't set would show somebody else's."""
+    done = CliRunner().invoke(cli, ["bounce", "status", ""])
     assert done.exit_code == 2
     assert "empty" in done.stderr

@@ -16,9 +16,8 @@ from samza_dagster.client.audit_history import (
     head_of_state,
     history_of_lines,
     lines_of,
-    standby_origins,
 )
-from samza_dagster.errors import MalformedRecord, MissingPrerequisite
+from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.audit_log import AuditEntry
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.audit_codec import audit_to_json
@@ -176,7 +175,8 @@ def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() ->
     world.until_all_run()
 
     def origins() -> dict[str, str]:
-        return standby_origins(command.record for command in world.sent(RecordCertificate))
+        records = [command.record for command in world.sent(RecordCertificate)]
+        return {one.processor_id: one.spun_up_by for one in records if one.spun_up_by}
 
     assert origins() == {"0-1": "first"}
     world.submit(own(RequestKind.STOP_STANDBY, "0-1", uuid="gone"))
@@ -184,18 +184,3 @@ def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() ->
     world.submit(own(RequestKind.START_STANDBY, "0", "ANY_HOST", uuid="second", at_ms=20))
     world.until_all_run()
     assert origins() == {"0-1": "second"}
-
-
-def test_a_client_reads_origins_from_the_audit_topic_and_closes_it(job: Any) -> None:
-    """One over stores alone says what it lacks."""
-    closed: list[str] = []
-
-    class Opened(Topic):
-        def close(self) -> None:
-            closed.append(self.topic)
-
-    with job.client(audit=lambda: Opened(3)) as client:
-        assert client.standby_origins() == {}
-    assert closed == ["audit"]
-    with job.client() as client, pytest.raises(MissingPrerequisite, match="stores alone"):
-        client.standby_origins()

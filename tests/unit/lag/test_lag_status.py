@@ -26,6 +26,7 @@ from tests.unit.lag.fleet_replicas import replicas
 pytestmark = pytest.mark.unit
 
 BOUNDS = Bounds(seconds=10, window_s=30, report_s=10)
+LAGS = st.integers(0, 4_000)
 LATE_MS = 600_000
 SHAPE = Shape(jobs=40, hosts=12, shares={f: 0.09 for f in Fault if f is not Fault.NONE})
 
@@ -155,10 +156,19 @@ def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
     assert {one.left for one in dead} == {None}
 
 
-def test_what_a_former_process_reported_is_not_counted() -> None:
-    """One that moved or lost its disk begins anew."""
-    moved = [*follower([50] * 6), ReplicaReport(60_000, "other", 100, 0, 16_000)]
-    assert judged(moved).status is not StandbyStatus.READY
+@given(st.lists(LAGS, max_size=8), st.lists(LAGS, min_size=1, max_size=8))
+def test_what_another_process_has_reported_tells_nothing(former: list[int], own: list[int]) -> None:
+    """One that moved or lost its disk begins anew, and so does one that goes on over its store."""
+    later_ms, more = 1_000_000, 5_000
+    new = [
+        ReplicaReport(later_ms + one.came_ms, "new", (one.applied_offset or 0) + more, 0, one.end + more)
+        for one in follower(own)
+    ]  # fmt: skip
+    assert replica_readiness([*follower(former), *new], BOUNDS) == replica_readiness(new, BOUNDS)
+
+
+def test_one_that_began_anew_long_ago_is_ready() -> None:
+    """Moved, or its disk lost."""
     assert statuses(Fault.MOVED) | statuses(Fault.WIPED) <= {StandbyStatus.READY}
 
 

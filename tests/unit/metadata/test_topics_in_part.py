@@ -40,11 +40,12 @@ class Told:
 
 @dataclass
 class Brokers(KafkaCluster):
-    """Topics of two partitions, 0 to 10 each; what isn't answered has a code instead."""
+    """Topics of two partitions, 0 to 10 each; what isn't answered has a code instead, what isn't at `first` one before it."""
 
     topics: Mapping[str, int | None] = field(default_factory=dict[Any, Any])
     partitions: Mapping[tuple[str, int], int] = field(default_factory=dict[Any, Any])
     read: Mapping[str, int] = field(default_factory=dict[Any, Any])
+    first: dict[str, int] = field(default_factory=dict[Any, Any])
 
     def __post_init__(self) -> None:
         super().__init__("h:1")
@@ -92,8 +93,9 @@ class Reader:
     def poll(self, timeout: float) -> Any:
         from confluent_kafka import KafkaError
 
-        at = self._left.pop(0)
-        code = self._brokers.read.get(at.topic)
+        code = self._brokers.first.pop(self._left[0].topic, None)
+        at = self._left[0] if code is not None else self._left.pop(0)
+        code = code or self._brokers.read.get(at.topic)
         return SimpleNamespace(
             partition=lambda: at.partition,
             offset=lambda: 9,
@@ -142,6 +144,15 @@ def test_a_right_to_describe_alone_is_no_right_to_read() -> None:
     assert tail(Brokers(topics={"metrics": NO_RIGHT}), "metrics") == [
         "no right to read topic metrics"
     ]
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH"])
+def test_a_leader_of_another_epoch_is_asked_again(name: str) -> None:
+    """The client asks for the leader anew by itself, as after a broker was frozen and fenced."""
+    from confluent_kafka import KafkaError
+
+    brokers = Brokers(topics={"log": None}, first={"log": getattr(KafkaError, name)})
+    assert sorted(tail(brokers, "log")) == ["log-0", "log-1"]
 
 
 def test_a_broker_that_is_silent_makes_only_its_partitions_unknown() -> None:

@@ -16,6 +16,7 @@ from samza_dagster.model.metrics_snapshots import (
     TaskSample,
     decode_report,
     host_time,
+    metrics_topics,
     task_samples,
 )
 
@@ -50,6 +51,29 @@ anything = st.recursive(
 def snapshot(header: Any = HEADER, metrics: Any = None) -> bytes:
     groups = {GROUP: {"kafka-c-0-offset": "5"}} if metrics is None else metrics
     return json.dumps({"header": header, "metrics": groups}).encode()
+
+
+SYSTEMS, TOPICS = st.text("kafk2-", min_size=1), st.text("ab1._-", min_size=1)
+REPORTERS = st.dictionaries(
+    st.text("abc-", min_size=1),
+    st.tuples(SYSTEMS, TOPICS, st.none() | st.integers(1, 3_600)),
+    max_size=3,
+)
+
+
+@given(REPORTERS)
+def test_each_reporter_with_a_stream_has_its_topic_and_its_interval(
+    reporters: dict[str, tuple[str, str, int | None]],
+) -> None:
+    """A stream is a system, a dot and a topic, whose name may have dots; the interval is 60 s by default."""
+    of = "metrics.reporter."
+    config = {"metrics.reporters": " , ".join(["jmx", *reporters]), f"{of}former.stream": "kafka.m"}
+    for name, (system, topic, interval_s) in reporters.items():
+        config[f"{of}{name}.stream"] = f"{system}.{topic}"
+        if interval_s is not None:
+            config[f"{of}{name}.interval"] = str(interval_s)
+    wanted = {topic: 60 if s is None else s for _, topic, s in reporters.values()}
+    assert metrics_topics(config) == wanted
 
 
 GOOD = snapshot({**HEADER, "source": "TaskName-P 1"})

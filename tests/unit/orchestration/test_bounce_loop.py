@@ -37,7 +37,6 @@ class Book:
     rows: list[Bounced] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
-    order: str = ""
     check: bool | None = None
     asked_check: int = 0
     tags: list[str | None] = field(default_factory=list)
@@ -50,9 +49,6 @@ class Book:
 
     def progress(self, text: str) -> None:
         self.told.append(text)
-
-    def control(self) -> str:
-        return self.order
 
     def check_passed(self) -> bool | None:
         self.asked_check += 1
@@ -255,6 +251,18 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     world.others = ()
     assert run(world, book, plan_of(world)).end is RunEnd.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
+
+
+def test_a_bounce_that_is_held_up_again_and_again_goes_on_each_time() -> None:
+    """`timeout_s` is for one time without a break in which nobody may be touched, not for all of them."""
+    world, each = BounceWorld(), tuple(PlacementAsk(g, "run-1", g, "host-9", 0) for g in ("0", "1"))
+
+    def hold_up(world: BounceWorld) -> None:
+        world.others = () if (world.now_ms - BEGIN_MS) % 20_000 < 2_000 else each
+
+    world.on_sleep = hold_up
+    assert run(world, Book(), plan_of(world, timeout_s=15)).end is RunEnd.DONE
+    assert world.now_ms - BEGIN_MS > 60_000
 
 
 @BOTH

@@ -278,17 +278,6 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     assert what_next(order, limits, Position(stuck, down=down), 0).phase is OperationPhase.ENDED
 
 
-def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
-    """What is in flight is finished."""
-    order = order_of(job(DEMO), CONTAINERS)
-    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.IN_FLIGHT}
-    todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
-    assert (todo.phase, todo.ask) == (OperationPhase.FINISHING, ())
-    statuses["0-0"] = UnitStatus.BACK
-    todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
-    assert (todo.phase, todo.because) == (OperationPhase.ENDED, "paused")
-
-
 def test_the_others_wait_for_bake_and_judge() -> None:
     """A judge's no ends it, whatever the budget."""
     order = order_of(job(DEMO), CONTAINERS)

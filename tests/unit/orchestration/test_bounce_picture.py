@@ -8,10 +8,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.shown import bounce_svg
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.show.bounce import bounce_svg
-from samza_dagster.orchestration.show.pictures import MOST_BYTES, in_words, lag_svg, picture
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, lag_svg, picture
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
+from samza_dagster.orchestration.text import in_words
 
 pytestmark = pytest.mark.unit
 BEGAN_MS = 1_700_000_000_000

@@ -7,9 +7,9 @@ from statistics import mean
 
 import pytest
 
-from samza_dagster.orchestration.operations.loop import PAUSE, RunEnd
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, Measured, expected_s
-from samza_dagster.orchestration.show.pictures import clock
+from samza_dagster.orchestration.text import clock
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 from tests.unit.orchestration.test_bounce_loop import NOT_STARTED, Book, many, plan_of, run
 
@@ -83,20 +83,8 @@ def test_the_heartbeat_says_nothing_twice() -> None:
 
 
 def test_no_time_is_promised_for_those_that_are_not_begun_any_more() -> None:
-    """The budget is spent, or somebody has paused: it says so, and how many are left alone."""
+    """The budget is spent: it says so, and how many are left alone."""
     world, book = BounceWorld(), Book()
     world.ends = {"0-0": [NOT_STARTED]}
     assert run(world, book, plan_of(world)).end is RunEnd.STOPPED
     assert book.told[-1] == "0/4, 1 failed, 3 not begun; the budget of failures is spent: 0-0"
-    paused, book = BounceWorld(), Book()
-
-    def pause(world: BounceWorld) -> None:
-        book.order = PAUSE if len(world.requests) == 2 else ""
-
-    paused.on_sleep = pause
-    assert run(paused, book, plan_of(paused)).end is RunEnd.PAUSED
-    assert book.told[-1] == "2/4, 2 not begun; it was paused"
-    assert any(
-        text.startswith("1/4, 2 not begun, about") and text.endswith("left; it is paused")
-        for text in book.told
-    )

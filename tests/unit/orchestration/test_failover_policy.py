@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from watching import BEGIN, Watching, leader_seen, standby_of
+from hypothesis import given
+from hypothesis import strategies as st
+from watching import BEGIN, Fleet, Watching, leader_seen, standby_of
 
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.watch.cases import request_uuid
@@ -81,10 +83,11 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
 
 
 @pytest.mark.parametrize(
-    ("mode", "verdict"), [("shadow", "shadow"), ("advise", "advise"), ("act", "ask")]
+    ("mode", "verdict"),
+    [("shadow", "shadow"), ("advise", "advise"), ("act", "ask"), (None, "advise")],
 )
-def test_the_mode_says_how_far_it_goes(mode: Mode, verdict: str) -> None:
-    """With what a person would run."""
+def test_the_mode_says_how_far_it_goes(mode: Mode | None, verdict: str) -> None:
+    """With what a person would run; under our coordinator it advises where no mode is chosen."""
     (decision,) = Watch(mode).look(sight(host_words=SICK), 3)
     assert decision.verdict == verdict
     assert decision.command == "samza-dagster fail-over 0"
@@ -146,6 +149,36 @@ def test_the_cap_of_the_hour_is_the_job_s() -> None:
     watch.now = BEGIN + HOUR_MS
     watch.look(sight(), 3)
     assert told(watch.look(sight(host_words=SICK), 3)) == [("host-sick", "0", "ask")]
+
+
+@given(
+    cap=st.integers(1, 5),
+    times=st.lists(
+        st.tuples(
+            st.sets(st.sampled_from(["h0", "h1", "h2", "h3"])), st.integers(0, 90), st.booleans()
+        ),
+        max_size=6,
+    ),
+)
+def test_in_every_history_cap_and_block_hold(
+    cap: int, times: list[tuple[set[str], int, bool]]
+) -> None:
+    """However many hosts are sick at one look: so many requests an hour, and one a group until it is acknowledged."""
+    fleet, asked = Fleet(8, cap=cap), list[int]()
+    fleet.on = {f"{n}{s}": f"h{n % 4 + of}" for n in range(8) for s, of in (("", 0), ("-0", 4))}
+    fleet.settings = fleet.settings.model_copy(update={"mass_share": 1.0})
+    blocked = set[str]()
+    for number, (sick, minutes, acknowledged) in enumerate(times):
+        fleet.now += 60_000 * minutes
+        fleet.words = dict.fromkeys(sick, 20_000)
+        if acknowledged:
+            blocked, fleet.acks = set(), {str(n): f"somebody looked, {number}" for n in range(8)}
+        for _ in range(4):
+            now = [one.removeprefix("ask ") for one in fleet.look(1) if one.startswith("ask ")]
+            assert len({*now} - blocked) == len(now)
+            blocked |= {*now}
+            asked += [fleet.now] * len(now)
+            assert sum(fleet.now - at_ms < HOUR_MS for at_ms in asked) <= cap
 
 
 def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> None:

@@ -16,6 +16,7 @@ from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.orchestration.assets.fleet import line_of
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.conditions import (
     Reported,
     WarmUp,
@@ -23,7 +24,6 @@ from samza_dagster.orchestration.plans.conditions import (
     lags_by_processor,
 )
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
-from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.requests.verify import NewReports
 from samza_dagster.orchestration.watch.invariants import changelogs_there, within_limit
 from samza_dagster.orchestration.watch.lag_objectives import breaches, followed

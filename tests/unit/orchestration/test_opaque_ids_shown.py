@@ -18,7 +18,6 @@ from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
 from samza_dagster.orchestration.bounce.record import RunLedger
 from samza_dagster.orchestration.bounce.row import planned
-from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
 from samza_dagster.orchestration.plans.bounce import (
     BouncePlan,
     Measured,
@@ -42,15 +41,7 @@ from samza_dagster.orchestration.plans.order import (
     busy_groups,
     order_of,
 )
-from samza_dagster.orchestration.plans.reconcile import (
-    WantedPlacement,
-    localities,
-    reconcile,
-    unwell,
-)
-from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.run import in_turn
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.cases import cases
 from samza_dagster.orchestration.watch.lag_objectives import breaches
@@ -58,7 +49,6 @@ from samza_dagster.orchestration.watch.memory import SILENT, Suspect
 from samza_dagster.orchestration.watch.observation import observation_of
 from samza_dagster.orchestration.watch.remedies import FAIL_OVER, RESTART
 from samza_dagster.orchestration.watch.settings import LagObjective
-from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
 
 pytestmark = pytest.mark.unit
 
@@ -90,12 +80,9 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "observation": lambda: observation_of(view, lags),
         "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),
-        "unwell": lambda: (unwell(view), localities(view)),
         "bounce": lambda: order_of(view, CONTAINERS),
         "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES, measured=MEASURED)),
         "bounce by hosts": lambda: order_of(view, HOSTS),
-        "reconcile": lambda: reconcile(view, WantedPlacement(standbys=2, no_extra=True)),
-        "pins": lambda: reconcile(view, WantedPlacement(pins={first: "h4"})),
         "drain": lambda: drain_units(view, "h1", known, DrainRules()),
         "drain cold": lambda: drain_units(view, "h1", known, DrainRules(cold=True)),
         "standby's host": lambda: host_for_standby(view, first, "h1", "h2", makes_room=True),
@@ -224,20 +211,6 @@ def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
     assert said == [UUID, "proc-1", "proc-2"]
     former = replace(bounce(), groups=None)
     assert [former.group_of(pid) for pid in ("0", "0-0", "1-1")] == ["0", "0", "1"]
-
-
-def test_a_reconciliation_notes_the_group_of_what_was_refused() -> None:
-    """A plan of an earlier release says of whom by its lines alone."""
-    step = UnitStep("place_on_h9", Kind.PLACE, OF_UUID, "h9")
-    unit = Unit.of(named_job(), OF_UUID, "pin", "it is pinned", step)
-    plan = UnitsPlan("reconcile", "", "demo/1", "samza_dagster", (unit,), 1, LIMITS, ())
-    client = cast("Any", SimpleNamespace(plan=lambda *_, **__: SimpleNamespace(refusal="no")))
-    noted: list[dict[str, str]] = []
-    instance = SimpleNamespace(add_run_tags=lambda _, tags: noted.append(tags))
-    context = cast("Any", SimpleNamespace(instance=instance, run=SimpleNamespace(run_id="run")))
-    note_failed_groups(context, in_turn(plan, client, named_job(), ()), ())
-    note_failed_groups(context, replace(plan, refused=("0-0: no", "1: no")), ())
-    assert [tags[FAILED_GROUPS] for tags in noted] == [UUID, "0,1"]
 
 
 def test_what_fell_silent_is_failed_over_if_it_is_an_active_and_else_restarted() -> None:

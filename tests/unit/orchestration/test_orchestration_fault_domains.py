@@ -12,7 +12,6 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.move import host_for_standby
-from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
 
 pytestmark = pytest.mark.unit
@@ -90,27 +89,6 @@ def test_no_step_of_a_drain_breaks_a_rule_of_the_coordinator(
     assert "h0" not in carried_out(view, units).values()
 
 
-@given(placements(), st.integers(0, 3), st.data())
-def test_no_step_of_a_reconciliation_breaks_a_rule_of_the_coordinator(
-    given_job: tuple[JobView, dict[str, str]], standbys: int, data: st.DataObject
-) -> None:
-    """Missing standbys, pins into racks that others are in; asked again it has nothing to ask."""
-    view, racks = given_job
-    pins = {
-        pid: host
-        for pid in view.processors
-        if data.draw(st.booleans()) and (host := data.draw(st.sampled_from(NAMES)))
-    }
-    try:
-        found = reconcile(view, WantedPlacement(standbys, pins))
-    except Refused:
-        return
-    then = job(carried_out(view, found.units), racks)
-    if not found.findings:
-        assert all(then.processors[pid].host == host for pid, host in pins.items())
-        assert reconcile(then, WantedPlacement(standbys, pins)).units == ()
-
-
 def test_in_two_racks_an_active_leaves_cold_or_the_refusal_says_so() -> None:
     """No place is left for its standby to give way to."""
     view, known = job({"0": "h1", "0-0": "h3"}, RACKS), KnownLags({"0": 0, "0-0": 0}, 10)
@@ -129,36 +107,3 @@ def test_a_standby_that_makes_room_stays_out_of_both_racks_of_its_active() -> No
     assert host_for_standby(view, "0-0", "h1", "h3", makes_room=True) == "h5"
     with pytest.raises(Refused, match="h4 is in fault domain B as h3 is, and 0 of the same group"):
         host_for_standby(job({"0": "h1", "0-0": "h3"}, RACKS), "0-0", "h1", "h3", makes_room=True)
-
-
-def test_the_rack_of_a_orphan_that_may_own_tasks_is_left_out() -> None:
-    """Its host fell silent; nobody knows whether it lives."""
-    orphan = OrphanView("0", "old", "h3", 1, None)
-    view = job({"0": "h1"}, THREE, (orphan,))
-    (unit,) = reconcile(view, WantedPlacement(standbys=1)).units
-    assert unit.steps[0].destination == "h5"
-
-
-def test_who_is_in_the_rack_of_a_pin_leaves_it_first() -> None:
-    """To a host that is legal beside the pinned one."""
-    view = job({"0": "h1", "0-0": "h3"}, THREE)
-    units = reconcile(view, WantedPlacement(pins={"0": "h4"})).units
-    assert [(u.processor, u.steps[0].destination) for u in units] == [("0-0", "h5"), ("0", "h4")]
-    assert units[0].why == "0 is wanted on h4, in whose fault domain 0-0 is"
-
-
-def test_two_pins_of_a_group_in_one_rack_are_refused() -> None:
-    """They can't both hold."""
-    with pytest.raises(Refused, match="0 of the same group is wanted in its fault domain"):
-        reconcile(
-            job({"0": "h1", "0-0": "h3"}, THREE), WantedPlacement(pins={"0": "h3", "0-0": "h4"})
-        )
-
-
-def test_members_that_are_in_one_rack_already_are_told() -> None:
-    """As when agents have named their racks since."""
-    found = reconcile(job({"0": "h1", "0-0": "h2"}, THREE), WantedPlacement())
-    assert found.units == ()
-    (finding,) = found.findings
-    assert finding.about == "0-0"
-    assert finding.seen.startswith("h2 is in fault domain A as h1 is")

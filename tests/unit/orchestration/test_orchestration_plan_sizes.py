@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from typing import Any
 
 import pytest
 from dagster import serialize_value
@@ -11,24 +12,23 @@ from dagster import serialize_value
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.shown import _map_and_tables
 from samza_dagster.orchestration.chain import kept, read_back, unpacked
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
-from samza_dagster.orchestration.plans.move import CatchUp, HostRow, host_map
-from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
-from samza_dagster.orchestration.plans.units import UnitLimits, UnitsPlan
-from samza_dagster.orchestration.reconcile.run import _findings_table
-from samza_dagster.orchestration.show.bounce import _map_and_tables
-from samza_dagster.orchestration.show.pictures import MOST_BYTES
-from samza_dagster.orchestration.show.units import (
+from samza_dagster.orchestration.operations.shown import (
     outcomes_table,
     pictures,
     plan_markdown,
     plan_table,
     steps_table,
 )
+from samza_dagster.orchestration.plans.move import HostRow, host_map
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitsPlan, UnitStep
+from samza_dagster.orchestration.show.pictures import MOST_BYTES
 
 pytestmark = pytest.mark.unit
-LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
+LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600))
 
 
 def without_standbys(actives: int) -> JobView:
@@ -47,14 +47,19 @@ def without_standbys(actives: int) -> JobView:
 
 
 def plan_of(actives: int) -> UnitsPlan:
-    """Of the units of as many actives, a few hundred of them as they are chosen."""
-    view = without_standbys(actives)
-    chosen = reconcile(without_standbys(min(actives, 200)), WantedPlacement(standbys=1)).units
-    units = tuple(replace(chosen[n % len(chosen)], processor=str(n)) for n in range(actives))
-    refused = tuple(f"{n}: why this one was refused" for n in range(actives))
-    before = host_map(view)
+    """Of the units of as many actives, with something to know of each."""
+    units = tuple(
+        Unit(
+            *(str(n), "move", "no state to restore"),
+            (UnitStep("move", Kind.PLACE, str(n), f"host-{n % 100}"),),
+            group_id=str(n),
+        )
+        for n in range(actives)
+    )
+    notices = tuple(f"{n}: what is to be known of this one" for n in range(actives))
+    before = host_map(without_standbys(actives))
     return UnitsPlan(
-        "reconcile", "", "demo/1", "samza_dagster", units, 4, LIMITS, before, refused=refused
+        "drain_host", "host-1", "demo/1", "samza_dagster", units, 4, LIMITS, before, notices=notices
     )
 
 
@@ -62,14 +67,12 @@ def test_the_plan_of_ten_thousand_containers_has_room_in_one_event() -> None:
     """Its tables are cut, with the number of those that aren't shown; its record is whole."""
     plan = plan_of(10_000)
     assert len(plan.units) == 10_000
-    record = {"asked": {"wanted": {str(n): f"host-{n % 100}" for n in range(10_000)}}}
+    record: dict[str, Any] = {"asked": {"destinations": [f"host-{n}" for n in range(10_000)]}}
     record["plan"] = asdict(plan)
     text, shown = plan_markdown(plan), plan_table(plan)
-    findings = [Finding(str(n), "it is starting on host-1", "wait") for n in range(10_000)]
     sizes = [
         len(text.encode()),
         len(serialize_value(shown)),
-        len(serialize_value(_findings_table(findings))),
         len(json.dumps(kept(record))),
     ]
     assert sum(sizes) < MOST_BYTES, sizes

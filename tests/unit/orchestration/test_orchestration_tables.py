@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.requests.outcomes import phase_seconds
 from samza_dagster.orchestration.requests.step_request import Moment, Outcome
-from samza_dagster.orchestration.show.tables import (
-    map_table,
-    phase_seconds,
-    table,
-)
+from samza_dagster.orchestration.show.tables import map_table, table
 
 pytestmark = pytest.mark.unit
 BEFORE = (HostRow("a", "alive", ("0 active",)), HostRow("b", "alive", ()))

@@ -67,7 +67,7 @@ def test_what_asks_nothing_has_no_limited_tag(action: str) -> None:
     assert implied == {ABOUT: "demo/1/3", "samza/why": "x"}
 
 
-@pytest.mark.parametrize("action", ["move_container", "drain_host", "rolling_bounce", "reconcile"])
+@pytest.mark.parametrize("action", ["move_container", "drain_host", "rolling_bounce"])
 def test_a_dry_run_shares_no_limited_tag(action: str) -> None:
     """Also one that copies the tags of a run that asks, and the other way round."""
     asking = job_tags("demo/1", action)

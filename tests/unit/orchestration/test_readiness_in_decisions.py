@@ -17,10 +17,10 @@ from samza_dagster.lag import (
     published,
 )
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
+from samza_dagster.orchestration.config import CatchUp, MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
 from samza_dagster.orchestration.operations.loop import RunEnd
-from samza_dagster.orchestration.plans.conditions import Reported, Wait, described, look, met
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld
@@ -52,42 +52,33 @@ def reports(lag: int, at_ms: int, newest: NewestReadiness) -> Reported:
     return Reported.by([one], newest)
 
 
-def is_met(wait: Wait, lag: int, newest: NewestReadiness) -> bool:
-    """After three looks at three reports in 30 s."""
-    watched = None
+BOUNDS = CatchUp(1_000, 30.0, 600.0, 2.0)
+
+
+def is_warm(bounds: CatchUp, lag: int, newest: NewestReadiness) -> bool:
+    """After four looks at four reports in 30 s."""
+    watch = WarmUp.of("0-1", bounds)
     for at_ms in (0, 10_000, 20_000, 30_000):
-        watched = look(wait, watched, reports(lag, at_ms + 1, newest), at_ms)
-    assert watched is not None
-    return met(wait, watched, ["0-1"]) is not None
-
-
-WAIT = Wait({"0-1": 600_000}, 1_000, 30.0, 1, "", limit_s=2.0)
+        watch.look(reports(lag, at_ms + 1, newest), at_ms)
+    return watch.is_warm
 
 
 def test_a_new_standby_is_warm_within_seconds_of_its_own_pace() -> None:
     """9,000 records are 2 s of a fast one, and too many of a slow one, or of one that nobody knows."""
-    assert is_met(WAIT, 9_000, known("0-1", 5_000))
-    assert not is_met(WAIT, 9_000, known("0-1", 1_000))
-    assert not is_met(WAIT, 9_000, NewestReadiness())
-    assert is_met(WAIT, 1_000, NewestReadiness())
-    assert not is_met(replace(WAIT, limit_s=0.0), 9_000, known("0-1", 5_000))
+    assert is_warm(BOUNDS, 9_000, known("0-1", 5_000))
+    assert not is_warm(BOUNDS, 9_000, known("0-1", 1_000))
+    assert not is_warm(BOUNDS, 9_000, NewestReadiness())
+    assert is_warm(BOUNDS, 1_000, NewestReadiness())
+    assert not is_warm(replace(BOUNDS, lag_limit_s=0.0), 9_000, known("0-1", 5_000))
 
 
 def test_a_wait_says_what_it_goes_by() -> None:
     """And why it doesn't go by one that is too old."""
-    fast = reports(9_000, 1, known("0-1", 5_000))
-    assert "(≤ 10,000, 2 s of its pace)" in described(WAIT, look(WAIT, None, fast, 0), fast)
-    old = reports(9_000, 1, NewestReadiness(unused={"0-1": "its readiness is too old"}))
-    line = described(WAIT, look(WAIT, None, old, 0), old)
-    assert "its readiness is too old: it isn't used" in line
-
-
-def test_a_wait_that_a_former_release_has_kept_goes_by_records() -> None:
-    """Its tag has no limit in seconds."""
-    text = WAIT.to_text().replace('"limit_s":2.0,', "")
-    kept = Wait.read(text)
-    assert kept is not None
-    assert kept.limit_s == 0
+    watch = WarmUp.of("0-1", BOUNDS)
+    watch.look(reports(9_000, 1, known("0-1", 5_000)), 0)
+    assert "(≤ 10,000, 2 s of its pace)" in watch.line
+    watch.look(reports(9_000, 1, NewestReadiness(unused={"0-1": "its readiness is too old"})), 0)
+    assert "its readiness is too old: it isn't used" in watch.line
 
 
 @pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, RunEnd.DONE), (500, RunEnd.STOPPED)])

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration import chain
-from samza_dagster.orchestration.moves import extra_standby, phases, spun_up
-from samza_dagster.orchestration.operations import control as runs
-from samza_dagster.orchestration.operations.steered import By, Steering, noted, steerings
-from samza_dagster.orchestration.plans.conditions import Met, Wait
+from samza_dagster.orchestration.moves import extra_standby, phases
+from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.requests import asking, verify
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
-from samza_dagster.orchestration.waits import waiting
 
 pytestmark = pytest.mark.unit
 
@@ -24,29 +20,9 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         "remove_standby",
         "gives_place",
     )
-    assert (chain.ROOT, verify.SINCE) == ("samza/root", "samza/since")
-    assert (spun_up.SPINS_UP, spun_up.SPUN_UP) == ("samza/spins-up", "samza/spin-up-requests")
-    assert (runs.BOUNCE, runs.CONTROL, runs.PROGRESS, runs.ROOT) == (
-        "samza/bounce",
-        "samza/bounce-control",
-        "samza/progress",
-        "samza/bounce-root",
-    )
-    assert (runs.RESUMES, runs.HEARD) == ("samza/resumes", "heard")
-    assert (*("planned", "running", "paused", "waiting"),) == (
-        runs.PLANNED,
-        runs.RUNNING,
-        runs.PAUSED,
-        runs.WAITING,
-    )
-    assert [action.value for action in runs.BounceAction] == ["pause", "resume", "abort"]
-    assert (*("samza/waits_for", "samza/waiting", "samza/met"),) == (
-        waiting.WAITS_FOR,
-        waiting.WAITING,
-        waiting.MET,
-    )
-    assert (waiting.CONTINUES, waiting.CANCELLED) == ("samza/continues", "samza/cancelled")
-    assert (waiting.YES, waiting.CONTINUED, waiting.GIVEN_UP) == ("yes", "continued", "cancelled")
+    assert verify.SINCE == "samza/since"
+    assert (runs.BOUNCE, runs.PROGRESS) == ("samza/bounce", "samza/progress")
+    assert (runs.PLANNED, runs.RUNNING, runs.SKIPPED) == ("planned", "running", "skipped")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +33,6 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         ("move_container", {"processor": "1-1"}, "demo/1/1"),
         ("drain_host", {"host": "host-1"}, "demo/1/drain_host/host-1"),
         ("rolling_bounce", {}, "demo/1/rolling_bounce"),
-        ("reconcile", {}, "demo/1/reconcile"),
     ],
 )
 def test_runs_of_one_group_are_tagged_as_before(
@@ -68,26 +43,3 @@ def test_runs_of_one_group_are_tagged_as_before(
     implied = tags_from_run_config({"ops": {"plan": {"config": config}}}, given)
     tags = {"samza/job": "demo/1", "samza/action": action, "samza/slot": "demo/1"}
     assert given | implied == {**tags, "samza/container-group": group}
-
-
-def test_a_wait_is_written_as_before() -> None:
-    """A sensor that doesn't understand it would never go on with the run."""
-    wait = Wait({"0-0": 60_000}, 100, 30.0, 2, "run-1", 1.5)
-    text = (
-        '{"version":2,"left_ms":{"0-0":60000},"limit":100,"steady_s":30.0,"number":2,"run":"run-1",'
-        '"limit_s":1.5,"what":"steady-lag"}'
-    )
-    assert (wait.to_text(), Wait.read(text)) == (text, wait)
-    met = Met({"0-0": 31_000}, {"0-0": 9_000}, "0-0 is steady")
-    text = '{"version":2,"steady_ms":{"0-0":31000},"left_ms":{"0-0":9000},"why":"0-0 is steady"}'
-    assert (met.to_text(), Met.read(text)) == (text, met)
-
-
-def test_an_order_to_a_bounce_is_written_as_before() -> None:
-    """A pause by an older release is known, and by whom."""
-    tags = {
-        "samza/bounce-steered": '[{"at_ms": 7, "action": "pause", "who": "ann", "why": "load",'
-        ' "ticket": "T-1"}]'
-    }
-    assert noted({}, "pause", By("ann", "load", "T-1"), 7) == tags
-    assert steerings(tags) == [Steering(7, "pause", "ann", "load", "T-1")]

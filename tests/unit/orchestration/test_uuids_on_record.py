@@ -14,12 +14,10 @@ import pytest
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
-from samza_dagster.orchestration.moves import cancel_waiting, extra_standby, phases
+from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations.progress import ChainRequests, Progress
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
-from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
-from samza_dagster.orchestration.reconcile.config import ACTION as RECONCILE
 from samza_dagster.orchestration.requests import asking
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.watch.cases import Case, cases, reported_as
@@ -46,7 +44,7 @@ def job() -> JobView:
 
 def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
-    given_up, cancels = f"{cancel_waiting.ACTION}/0-0", list[str]()
+    cancels = list[str]()
     client = SimpleNamespace(view=job, cancel=lambda _, uuid: cancels.append(uuid))
     asking.cancel(cast("Any", client), "root", "the request")
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
@@ -61,7 +59,6 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         "a standby is spun up": request_uuid("root", phases.SPIN_UP, 0),
         "it gives its place": request_uuid("root", extra_standby.GIVES_PLACE, 0),
         "it is removed": request_uuid("root", extra_standby.REMOVE_STANDBY, 0),
-        "it is removed, the wait for it given up": request_uuid("root", given_up, 0),
     } == {
         "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
         "move, second attempt": "ed141130-aaf5-5924-987f-058ce9da770c",
@@ -72,7 +69,6 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         "a standby is spun up": "1be7a046-01bd-5f25-a6e8-6501e2f938da",
         "it gives its place": "6d34401f-664a-5fa9-9b76-4828e5a40790",
         "it is removed": "5a73016d-904b-5678-b082-3853fe028bc8",
-        "it is removed, the wait for it given up": "0c7ff0b1-c778-5afb-9621-9faefdc1a4ce",
     }
 
 
@@ -90,10 +86,9 @@ def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) ->
     }
 
 
-def test_a_drain_and_a_reconciliation_find_what_they_have_asked_for() -> None:
+def test_a_drain_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
     drained = drain_units(job(), "host-1", KnownLags({"0-0": 0, "1": 0}, 100), DrainRules())
-    wanted = WantedPlacement(standbys=1, pins={"2": "host-4"}, no_extra=True)
     assert units(DRAIN, "host-1", drained) == {
         "0: away": "37394c37-7418-5b29-a319-ddf305e8ca3e",
         "0: move": "09d16cb9-ed9e-5117-9a9b-134a2a640e15",
@@ -103,12 +98,6 @@ def test_a_drain_and_a_reconciliation_find_what_they_have_asked_for() -> None:
     }
     again = units(DRAIN, "host-1", drained, attempt=1)
     assert again["1: gives_place"] == "f84a9d9c-3fc6-5089-8694-95206a874b6d"
-    assert units(RECONCILE, "", reconcile(job(), wanted).units) == {
-        "0-1: remove": "d1b00aac-03ee-5143-94bc-1cbea1465109",
-        "1: spin_up_0": "d1d55b56-391a-5c6c-9fe5-e175132880f0",
-        "2: spin_up_0": "fdf66898-aca2-5285-a2de-b596013d5954",
-        "2: place_on_host-4": "6c0e253d-2a61-5480-9552-0b339476eb7e",
-    }
 
 
 def test_a_bounce_finds_what_it_has_asked_for() -> None:

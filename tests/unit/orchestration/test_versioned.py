@@ -1,4 +1,4 @@
-"""What sensors and runs that wait keep as text: small, and never an exception."""
+"""What sensors keep as text: small, and never an exception."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration.history.events import HistoryCursor
-from samza_dagster.orchestration.plans.conditions import Met, Wait
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.waits.continuation import ContinuationCursor
 from samza_dagster.orchestration.watch.findings import CheckMemory
 from samza_dagster.orchestration.watch.memory import (
     Memory,
@@ -24,22 +22,16 @@ JOB = "demo/1"
 CURSORS: dict[type[Versioned], Versioned] = {
     Memory: Memory(JOB),
     CheckMemory: CheckMemory(JOB),
-    ContinuationCursor: ContinuationCursor(JOB, {}),
     HistoryCursor: HistoryCursor(JOB, 5, 7),
 }
-KEPT: dict[type[Versioned], Versioned] = {
-    **CURSORS,
-    Wait: Wait({"0-0": 9}, 100, 30.5, 1, "r"),
-    Met: Met({"0-0": 9}, {"0-0": 1}, "why"),
-}
 
 
-@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("kept", CURSORS)
 def test_what_is_small_is_plain_json_with_a_version(kept: type[Versioned]) -> None:
     """A person can read it in Dagster's UI."""
-    text = KEPT[kept].to_text()
+    text = CURSORS[kept].to_text()
     assert json.loads(text)["version"] == kept.VERSION
-    assert kept.read(text) == KEPT[kept]
+    assert kept.read(text) == CURSORS[kept]
 
 
 def test_what_is_longer_than_a_tag_may_be_is_compressed() -> None:
@@ -57,19 +49,19 @@ JUNK = (
 
 
 @pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
-@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("kept", CURSORS)
 def test_what_isnt_understood_is_told_and_begun_anew(kept: type[Versioned], text: str) -> None:
     """Of a later version, or junk: a sensor never dies of its own past."""
     told: list[str] = []
     found = kept.read(text, JOB, told.append)
-    assert found in (None, CURSORS.get(kept))
+    assert found in (None, CURSORS[kept])
     assert bool(told) is (found is None)
 
 
 @given(st.text(), st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.integers())))
 def test_no_text_at_all_is_an_exception(text: str, fields: dict[str, object]) -> None:
     """Whoever wrote it."""
-    for kept in KEPT:
+    for kept in CURSORS:
         assert kept.read(text, JOB) is None
         for version in (1, 2, 3, 4):
             kept.read(json.dumps({**fields, "version": version, "job": JOB}), JOB)

@@ -32,7 +32,7 @@ def standby_of(processor: str) -> str:
 class Watching:
     """The sensor without its job: each look by what the cursor of the one before kept."""
 
-    def __init__(self, mode: Mode = "act", *, cap: int = 3, **thresholds: int) -> None:
+    def __init__(self, mode: Mode | None = "act", *, cap: int = 3, **thresholds: int) -> None:
         self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
         self.memory = Memory("demo/1")
         self.now = BEGIN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster import serialize_value
@@ -14,12 +13,10 @@ from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatu
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.requests.follow import Metadata
-from samza_dagster.orchestration.show.pictures import MOST_BYTES, clock, in_words, picture
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture
 from samza_dagster.orchestration.show.tables import map_shown, map_table, table_within
 from samza_dagster.orchestration.show.timeline import DOWN, Bar, TimelineRow, lines_svg
-
-if TYPE_CHECKING:
-    from samza_dagster.orchestration.operations.steered import Steering
+from samza_dagster.orchestration.text import clock, in_words
 
 SHOWN = 500
 _TABLE_BYTES, _MAP_TABLE_BYTES, _LEAST_TABLE_BYTES = 70_000, 20_000, 10_000
@@ -41,8 +38,8 @@ _WHY_CHARACTERS = 500
 _BAD = (UnitStatus.FAILED, UnitStatus.STUCK)
 
 
-def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
-    """The outcome in some lines of Markdown, with the `orders` that the bounce was given."""
+def summary(plan: BouncePlan, result: Result) -> str:
+    """The outcome in some lines of Markdown."""
     back, bad = result.are(UnitStatus.BACK), result.are(UnitStatus.FAILED, UnitStatus.STUCK)
     flying, left = result.are(*UNDER_WAY), result.are(UnitStatus.WAITING)
     lines = [
@@ -56,28 +53,19 @@ def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -
         f"- in flight: {r.processor}: request {r.uuid}; the coordinator goes on with it"
         for r in flying
     ]
-    lines += [f"- told: {order}" for order in orders]
     gone = result.are(UnitStatus.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
     if result.end is not RunEnd.DONE:
-        lines.append(
-            "\nResume it (job control_bounce, or samza-dagster bounce resume), or re-execute this run:"
-            " whoever is back isn't touched again"
-        )
+        lines.append("\nRe-execute this run to go on: whoever is back isn't touched again")
     return "\n".join(lines)
 
 
-def summary_metadata(
-    plan: BouncePlan,
-    result: Result,
-    after: Sequence[HostRow],
-    orders: Sequence[Steering] = (),
-) -> Metadata:
+def summary_metadata(plan: BouncePlan, result: Result, after: Sequence[HostRow]) -> Metadata:
     """The same with a table of all, the map before and after, and numbers."""
     back = result.are(UnitStatus.BACK)
     downs = sorted(r.down_s for r in back if r.down_s is not None)
     metadata: Metadata = {
-        "what": dg.MetadataValue.md(summary(plan, result, orders)),
+        "what": dg.MetadataValue.md(summary(plan, result)),
         "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
         **_map_and_tables(plan.before, after, result.rows),
         "bounced": len(back),

@@ -9,7 +9,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.units import Kind, State, UnitsPlan
-from samza_dagster.orchestration.show.pictures import clock, picture
+from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.show.timeline import (
     DOWN,
@@ -18,6 +18,7 @@ from samza_dagster.orchestration.show.timeline import (
     lines_svg,
     timeline_svg,
 )
+from samza_dagster.orchestration.text import clock
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -43,17 +44,12 @@ def plan_markdown(plan: UnitsPlan) -> str:
         rows.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
     lines += lines_within(rows, MOST_OF_ONE, "| … | and {} more | | | |")
     catch_up = plan.limits.catch_up
-    if plan.refused:
-        listed = [f"- {line}" for line in plan.refused]
-        lines += ["", "Refused, and left out:", ""]
-        lines += lines_within(listed, MOST_OF_ONE // 2, "- and {} more")
     if plan.notices:
         listed = [f"- {line}" for line in plan.notices]
         lines += ["", *lines_within(listed, MOST_OF_ONE // 2, "- and {} more")]
-    after = "of its group nothing begins after a failure" if plan.apart else _NOTHING
     lines += [
         "",
-        f"At most {plan.at_once} at a time, never two of a group; {after}.",
+        f"At most {plan.at_once} at a time, never two of a group; {_NOTHING}.",
         f"Warm is at most {catch_up.lag_limit:,} records behind, a new standby for"
         f" {catch_up.steady_s:g} s (within {catch_up.timeout_s:g} s).",
         "",

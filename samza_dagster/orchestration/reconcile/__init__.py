@@ -1,1 +1,0 @@
-"""`reconcile`: the job that mends a placement."""

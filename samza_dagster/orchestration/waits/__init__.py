@@ -1,1 +1,0 @@
-"""Waiting without a worker: the runs that wait, and who goes on."""
