@@ -11,7 +11,7 @@ from samza_dagster.assignment.comparison import actives_of, input_counts, inputs
 from samza_dagster.assignment.contract import in_order, task_name
 from samza_dagster.assignment.former import former_processors
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.model.naming import ANY_HOST, standby_task_name
+from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
 from samza_dagster.standalone.group import GroupView
 
 
@@ -42,16 +42,13 @@ class JobPlan:
             for name in container.tasks:
                 stays = name in staying
                 at = _location(group, processor_id, name, stays=stays)
-                known[name] = TaskLocality(
-                    processor_id, at, stays=stays, former=former(name, processor_id)
-                )
+                own = "" if at == ANY_HOST else processor_id
+                known[name] = TaskLocality(own, at, stays=stays, former=former(name, processor_id))
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         served = processors
-        if (
-            self.grouper is by_container_count and not self.replicas
-        ):  # which leaves no container without a task
+        if self.grouper is by_container_count and not self.replicas:  # which leaves none empty
             served = {each: processors[each] for each in in_order(processors)[:actives]}
         found = group_tasks(
             tasks,
@@ -109,12 +106,13 @@ class JobPlan:
 def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
     """Where a task of the newest version has its state: with its processor once that runs the version.
 
-    Until then it is where it ran last. Its processor may have come back elsewhere, or may not have started it yet.
-    Samza's own say nothing of that.
+    Until then it is where it ran last, a standby that never did has none. Its processor may have come back elsewhere,
+    or may not have started it yet. Samza's own say nothing of that.
     """
     member = group.first_of(processor_id)
     ran = group.locality.get(task, ANY_HOST)
     if member is None:
         return ran
     is_here = stays or not member.holds_standbys or group.runs_newest(member)
-    return member.location if is_here or ran == ANY_HOST else ran
+    is_new = ran == ANY_HOST and task == active_task_of(task)
+    return member.location if is_here or is_new else ran

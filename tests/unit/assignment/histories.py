@@ -9,15 +9,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from samza_dagster.assignment import TaskLocality
+from samza_dagster.assignment.former import former_processors
 from samza_dagster.model import ContainerModel, TaskMode, TaskModel
 from samza_dagster.model.naming import active_task_of
-from tests.unit.assignment.groups import tasks
+from tests.unit.assignment.groups import locality, tasks
 
 Containers = Mapping[str, ContainerModel]
 LOAD, NEVER = 1_000_000.0, 1e12
@@ -47,6 +48,7 @@ class History:
     processors: dict[str, str] = field(default_factory=dict[str, str])
     tasks: list[TaskModel] = field(default_factory=list[TaskModel])
     locality: dict[str, TaskLocality] = field(default_factory=dict[str, TaskLocality])
+    versions: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     born: int = 0
 
     def __post_init__(self) -> None:
@@ -69,6 +71,21 @@ class History:
     def standby_locations(self) -> set[str]:
         """Where a processor is that may hold standbys."""
         return {at for each, at in self.processors.items() if each not in self.actives_only}
+
+    @property
+    def known(self) -> dict[str, TaskLocality]:
+        """Where each task was last, and formerly."""
+        former = former_processors(self.versions[1:])
+        return {
+            name: replace(each, former=former(name, each.processor_id))
+            for name, each in self.locality.items()
+        }
+
+    def ran(self, containers: Containers) -> None:
+        """That is the newest version."""
+        self.locality |= locality(containers, self.processors)
+        places = {name: pid for pid, each in containers.items() for name in each.tasks}
+        self.versions.insert(0, places)
 
     def change(self) -> str:
         """What happens next."""

@@ -67,11 +67,21 @@ def test_changelog_partitions_follow_the_order_of_names() -> None:
     assert [t.changelog_partition for t in tasks] == list(range(11))
 
 
-def test_a_known_task_keeps_its_changelog_partition() -> None:
-    """When an input grows, stored state stays where it is and new tasks go behind."""
-    known = {"Partition 0": 0, "Partition 1": 1}
-    tasks = group_by_partition({"in": 3}, "kafka", changelog_partitions=known)
-    assert {t.task_name: t.changelog_partition for t in tasks} == {**known, "Partition 2": 2}
+@given(
+    st.dictionaries(st.integers(0, 12), st.integers(0, 40)).filter(
+        lambda known: len(set(known.values())) == len(known)
+    ),
+    st.integers(1, 12),
+)
+def test_a_changelog_partition_is_one_tasks_for_ever(numbers: dict[int, int], count: int) -> None:
+    """Stored state stays where it is, and new tasks go behind, whichever tasks there were and are gone."""
+    known = {f"Partition {number}": partition for number, partition in numbers.items()}
+    tasks = group_by_partition({"in": count}, "kafka", changelog_partitions=known)
+    found = {t.task_name: t.changelog_partition for t in tasks}
+    new = [partition for name, partition in found.items() if name not in known]
+    first = max(known.values(), default=-1) + 1
+    assert new == list(range(first, first + len(new)))
+    assert all(found[name] == known[name] for name in found.keys() & known.keys())
 
 
 @given(partitions=st.integers(1, 40), count=st.integers(1, 12), replicas=st.integers(0, 3))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from samza_dagster.assignment import (
     Grouper,
@@ -21,12 +24,15 @@ from samza_dagster.assignment import (
     unplaced,
 )
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.model import ContainerModel, TaskModel
-from tests.unit.assignment.groups import names, numbered, ran_on, tasks
+from samza_dagster.model import ContainerModel, TaskMode, TaskModel
+from samza_dagster.model.naming import ANY_HOST, standby_task_name
+from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
+from tests.unit.assignment.histories import placed
 
 pytestmark = pytest.mark.unit
 
 SETTING = "task.name.grouper.factory"
+HOSTS = ("h1", "h2", "h3")
 SAMZA = "org.apache.samza.container.grouper.task."
 
 
@@ -43,6 +49,55 @@ class TestByLocality:
         made = tasks(3, 2)
         containers = group(made, {}, {"a": "h1", "b": "h2", "c": "h2"})
         assert unplaced(made, containers) == tuple(f"Standby-T{number}-1" for number in range(3))
+
+    @settings(deadline=None)
+    @given(
+        st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=2, max_size=4),
+        st.integers(1, 12),
+        st.integers(0, 2),
+    )
+    def test_a_processor_at_an_unknown_location_counts_as_one_at_a_location_of_its_own(
+        self, versions: list[set[str]], count: int, replicas: int
+    ) -> None:
+        """So tasks stay with it over versions, and beside others whose locations are known."""
+        made = tasks(count, replicas)
+        known: dict[str, TaskLocality] = {}
+        unknown: dict[str, TaskLocality] = {}
+        for ids in versions:
+            told = {each: "host" if each in "ab" else each for each in ids}
+            untold = {each: "host" if each in "ab" else ANY_HOST for each in ids}
+            first, second = group(made, known, told), group(made, unknown, untold)
+            assert names(first) == names(second)
+            known |= locality(first, told)
+            unknown |= locality(second, untold)
+
+    @settings(deadline=None)
+    @given(
+        st.dictionaries(st.sampled_from("abcdefg"), st.sampled_from(HOSTS), min_size=1),
+        st.integers(1, 6),
+        st.integers(1, 2),
+        st.dictionaries(
+            st.tuples(st.integers(0, 5), st.integers(0, 1)), st.sampled_from(HOSTS), max_size=4
+        ),
+    )
+    def test_a_pin_of_a_standby_moves_no_active(
+        self,
+        processors: dict[str, str],
+        count: int,
+        replicas: int,
+        pins: dict[tuple[int, int], str],
+    ) -> None:
+        """Be it to where its active is: then it counts once that is elsewhere."""
+        made = tasks(count, replicas)
+        known: dict[str, TaskLocality] = {}
+        for _ in range(4):
+            before = group(made, known, processors)
+            known = locality(before, processors)
+        for (number, replica), host in pins.items():
+            name = standby_task_name(f"T{number}", replica)
+            known[name] = replace(known.get(name, TaskLocality()), pinned_to=host)
+        after = group(made, known, processors)
+        assert placed(after, TaskMode.ACTIVE) == placed(before, TaskMode.ACTIVE)
 
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""

@@ -12,7 +12,7 @@ from samza_dagster.assignment import group, unplaced
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import active_task_of
 from tests.unit.assignment import histories as of
-from tests.unit.assignment.groups import locality
+from tests.unit.assignment.groups import tasks
 
 pytestmark = pytest.mark.unit
 
@@ -48,30 +48,45 @@ def test_a_move_is_saved_where(beside_samza: bool, seed: int) -> None:
     every_aim_holds(1, beside_samza, seed)
 
 
+@pytest.mark.parametrize("hosts", ["11123", "111123", "12233344444"])
+def test_where_most_processors_share_a_location_a_standby_makes_room_for_another(
+    hosts: str,
+) -> None:
+    """Else it would be less even than it could be: their standbys may only go to the few others."""
+    for seed in range(100):
+        history = of.History(random.Random(f"{hosts} {seed}"), 1)
+        for each in range(history.lots.randint(4, 10)):
+            history.processors[f"p{each}"] = f"host-{history.lots.choice(hosts)}"
+        history.tasks = tasks(history.lots.randint(8, 20), 1)
+        containers = group(history.tasks, {}, history.processors)
+        legal_and_warm(containers, history, f"hosts {hosts}, seed {seed}")
+        even_with_the_fewest_moves(containers, history, f"hosts {hosts}, seed {seed}")
+
+
 def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:
     """After each step of one history."""
     history = of.History(random.Random(f"{replicas} {seed}"), replicas, beside_samza)
     for step in range(STEPS):
         containers = group(
-            history.tasks, history.locality, history.processors, actives_only=history.actives_only
+            history.tasks, history.known, history.processors, actives_only=history.actives_only
         )
         where = f"replicas {replicas}, seed {seed}, step {step}"
         legal_and_warm(containers, history, where)
         even_with_the_fewest_moves(containers, history, where)
-        history.locality |= locality(containers, history.processors)
+        history.ran(containers)
         history.change()
 
 
 def legal_and_warm(containers: of.Containers, history: of.History, where: str) -> None:
     """Two copies never share a location, standbys are placed while there is one, none starts cold."""
-    tasks = of.placed(containers, TaskMode.ACTIVE) | of.placed(containers, TaskMode.STANDBY)
+    places = of.placed(containers, TaskMode.ACTIVE) | of.placed(containers, TaskMode.STANDBY)
     copies = Counter(
-        (active_task_of(name), history.processors[processor]) for name, processor in tasks.items()
+        (active_task_of(name), history.processors[processor]) for name, processor in places.items()
     )
     assert max(copies.values()) == 1, where
     placed = of.placed(containers, TaskMode.ACTIVE).values()
-    places = [history.standby_locations - {history.processors[each]} for each in placed]
-    lacking = sum(max(0, history.replicas - len(each)) for each in places)
+    others = [history.standby_locations - {history.processors[each]} for each in placed]
+    lacking = sum(max(0, history.replicas - len(each)) for each in others)
     assert len(unplaced(history.tasks, containers)) == lacking, where
     assert of.cold_starts(containers, history) == 0, where
 

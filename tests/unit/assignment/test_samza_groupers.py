@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from samza_dagster.assignment import by_container_count, group
+from samza_dagster.assignment import (
+    Grouper,
+    TaskLocality,
+    by_container_count,
+    by_container_ids,
+    group,
+)
 from samza_dagster.errors import InvalidInput
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import ANY_HOST
 from tests.rig.samza_groupers import recorded
-from tests.unit.assignment.groups import names, numbered, tasks
+from tests.unit.assignment.groups import locality, names, numbered, tasks
+from tests.unit.assignment.histories import placed
 
 pytestmark = pytest.mark.unit
 
@@ -22,6 +33,37 @@ def test_they_answer_as_samzas_classes_did() -> None:
         assert found == each.answer, each
         seen += 1
     assert seen == 240
+
+
+@given(st.integers(1, 30), st.integers(0, 30))
+def test_a_first_deployment_is_dealt_in_turn_by_the_containers_numbers(
+    size: int, more: int
+) -> None:
+    """Container 10 comes after 9, though tasks are in order of their names."""
+    in_turn = sorted(each.task_name for each in tasks(size + more))
+    grouped = names(group(tasks(size + more), {}, numbered(size), by_container_count))
+    assert grouped == {str(number): in_turn[number::size] for number in range(size)}
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([by_container_count, by_container_ids]),
+    st.lists(st.integers(1, 4), min_size=2, max_size=4),
+    st.integers(4, 9),
+    st.booleans(),
+)
+def test_standbys_change_nothing_of_what_they_give(
+    grouper: Grouper, sizes: list[int], count: int, is_known: bool
+) -> None:
+    """Version after version of a job with standbys, whatever is known of where these were."""
+    known: dict[str, TaskLocality] = {}
+    for size in sizes:
+        processors = {each: f"h{each}" if is_known else ANY_HOST for each in numbered(size)}
+        found = group(tasks(count, 1), known, processors, grouper)
+        of_actives = {name: each for name, each in known.items() if name.startswith("T")}
+        alone = group(tasks(count), of_actives, processors, grouper)
+        assert placed(found, TaskMode.ACTIVE) == placed(alone, TaskMode.ACTIVE)
+        known |= locality(found, processors)
 
 
 def test_a_container_with_nothing_to_do_is_refused() -> None:

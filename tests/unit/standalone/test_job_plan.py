@@ -6,12 +6,14 @@ import random
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from samza_dagster.assignment import Grouper, by_container_count, by_container_ids, by_locality
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.standalone.division import divided, served_model
-from samza_dagster.standalone.group import GroupView, Member, Pin
+from samza_dagster.standalone.group import GroupView, Member, Pin, Running
 from samza_dagster.standalone.job_plan import JobPlan
 
 pytestmark = pytest.mark.unit
@@ -141,6 +143,29 @@ def test_who_was_away_gets_its_tasks_back(replicas: int, tasks: int, ids: tuple[
     assert kept == tasks or (tasks == 13 and kept >= 9)
 
 
+@settings(deadline=None)
+@given(st.lists(st.sets(st.sampled_from("abcde"), min_size=2), min_size=2, max_size=5), st.data())
+def test_no_active_starts_without_its_state_while_a_copy_of_it_is_left(
+    versions: list[set[str]], data: st.DataObject
+) -> None:
+    """That is where a task has run, not where a version would have it whose processor hasn't started it yet."""
+    seen, ran, run = group(), dict[str, str](), dict[str, int]()
+    for version, ids in enumerate(versions, 1):
+        members = group(*sorted(ids)).members
+        run = {pid: newest for pid, newest in run.items() if pid in ids}
+        said = {m.sequence: Running(run[m.processor_id]) for m in members if m.processor_id in run}
+        seen = replace(seen, members=members, locality=ran, running=said)
+        model = PLAN.model(seen)
+        for name in ran.keys() & {f"Partition {number}" for number in range(4)}:
+            copies = {ran.get(each, "") for each in (name, f"Standby-{name}-0")}
+            left = copies & {member.location for member in members}
+            assert f"host-{at(model)[name]}" in left or not left
+        started = data.draw(st.sets(st.sampled_from(sorted(ids))))
+        ran |= {name: f"host-{pid}" for name, pid in at(model).items() if pid in started}
+        run |= dict.fromkeys(started, version)
+        seen = replace(seen, model=model, version=version)
+
+
 def test_inputs_that_have_grown_go_to_the_tasks_that_had_their_keys() -> None:
     """As Samza's leader does it (SEP-5); a job with stores, or another number, keeps its tasks, and it is said."""
     small = JobPlan({"in": 2}, {"in": "kafka"}, 1, by_locality, is_stateful=False)
@@ -226,9 +251,12 @@ def test_who_joins_gets_standbys_first_and_actives_when_asked_again_until_all_is
 def test_pinned_tasks_are_where_they_are_pinned_and_all_else_is_as_even_as_that_allows(
     seed: int,
 ) -> None:
-    """Whatever was before: an active always, a standby where its active isn't; and it settles."""
+    """Whatever was before: an active always, a standby where its active isn't, and one of our processors is; and it settles."""
     chance = random.Random(seed)
-    members = tuple(Member(f"{n:02d}", f"p{n}", f"h{n % 4}") for n in range(chance.randint(2, 8)))
+    members = tuple(
+        Member(f"{n:02d}", f"p{n}", f"h{n % 4}", holds_standbys=n % 3 != seed % 5)
+        for n in range(chance.randint(2, 8))
+    )
     plan = JobPlan({"in": 6}, {"in": "kafka"}, chance.randrange(3), by_locality)
     names = [
         name for each in plan.model(GroupView(members)).containers.values() for name in each.tasks
@@ -243,7 +271,8 @@ def test_pinned_tasks_are_where_they_are_pinned_and_all_else_is_as_even_as_that_
         found = {task: at_location[pid] for task, pid in at(model).items()}
         for name, pin in pins.items():
             active = f"Partition {name.split()[1].partition('-')[0]}"
-            if pin.location in found.values() and (name == active or found[active] != pin.location):
+            may_have = {m.location for m in members if m.holds_standbys or name == active}
+            if pin.location in may_have and (name == active or found[active] != pin.location):
                 rivals = {n for n, p in pins.items() if p == pin and active in n and n != name}
                 assert found.get(name) == pin.location or rivals
         for _ in range(6):

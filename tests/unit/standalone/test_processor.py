@@ -253,8 +253,9 @@ def test_a_leader_waits_for_a_sessions_time_after_one_of_samzas_own_has_left() -
 
 
 def test_who_registers_takes_those_that_are_gone_for_samzas_own() -> None:
-    """It never saw them, nor whoever had its own id before: their work may still run."""
-    fresh = at(A, found=None)
+    """It never saw them, nor whoever had its own id before: their work may still run. So does one that registers again:
+    what it knew is over with its session."""
+    fresh = rules.registered(rules.expired(at(A)), A.sequence, 100)
     for gone in (group(A, version=1, b="1"), group(A, version=1, a="1")):
         state, _ = step(fresh, gone, 100, planned)
         assert state.plan_ms == 100 + SETTINGS.session_ms
