@@ -42,7 +42,7 @@ class JobPlan:
             for name in container.tasks:
                 stays = name in staying
                 at = _location(group, processor_id, name, stays=stays)
-                own = "" if at == ANY_HOST else processor_id
+                own = processor_id if at != ANY_HOST or name == active_task_of(name) else ""
                 known[name] = TaskLocality(own, at, stays=stays, former=former(name, processor_id))
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
