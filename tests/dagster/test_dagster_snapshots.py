@@ -19,6 +19,7 @@ from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNo
 from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
     described,
+    lag_history,
     lines,
     snapshot_assets,
     snapshot_assets_job,
@@ -224,8 +225,8 @@ def test_the_lag_of_each_standby_is_drawn_over_the_last_snapshots(tmp_path: Path
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         materialize("0-0=30", "1-0=70", instance=instance)
         materialize("0-0=20", "1-0=0", instance=instance, minutes=5)
-        logged = [e.user_message for e in instance.all_logs(instance.get_runs(limit=1)[0].run_id)]
-    assert any("70 → 20 in 5 min" in text for text in logged)
+        told = lag_history(instance, dg.AssetKey("changelog_lag"))
+    assert [dict(lags) for _, lags in told] == [{"0-0": 30, "1-0": 70}, {"0-0": 20, "1-0": 0}]
     drawn = lines([(NOW, {"0-0": 30, "1-0": 70}), (NOW + timedelta(minutes=5), {"0-0": 20})])
     assert {name: [lag for _, lag in line] for name, line in drawn.items()} == {
         "0-0": [30.0, 20.0],
