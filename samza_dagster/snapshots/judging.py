@@ -132,7 +132,7 @@ class Judge:
                 "task_locality": task_rows(job),
                 "changelog_lag": [row for _, row in lags],
                 "standby_readiness": standbys,
-                **restore_rows(job, lags, self._speeds(job, lags)),
+                **restore_rows(job, lags, speeds_for(job, (row for _, row in lags), self.speeds)),
                 "violations": violation_rows(job, every),
                 "snapshots": [
                     {"unreadable": job.found.unreadable, "unread": self.why_unread.get(ident)}
@@ -151,13 +151,6 @@ class Judge:
             published,
             sum(job.found.unreadable for job in jobs),
         )
-
-    def _speeds(self, job: Job, lags: Iterable[tuple[Replica, Row]]) -> Speeds:
-        """How fast restores are by earlier snapshots; where these tell nothing, as the job's standbys apply now."""
-        known = speeds(paces(row for _, row in lags), job.found.starts, START_S)
-        if self.speeds.pace is None:
-            return known
-        return replace(known, pace=self.speeds.pace, pace_on=self.speeds.pace_on)
 
     def _earlier(self, jobs: Sequence[Job]) -> Mapping[JobId, Mapping[Any, Any]]:
         """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
@@ -179,3 +172,13 @@ class Judge:
             if not one.said
         }
         return last_heard_ms(self.tables, unheard, self.at_ms) if unheard else {}
+
+
+def speeds_for(job: Job, lags: Iterable[Row], past: Speeds) -> Speeds:
+    """Return how fast restores of a job are.
+
+    The pace is that of earlier snapshots (`past`); where these tell none, that at which the job's standbys apply now.
+    The seconds of a start are the job's own.
+    """
+    known = speeds(paces(lags), job.found.starts, START_S)
+    return known if past.pace is None else replace(known, pace=past.pace, pace_on=past.pace_on)

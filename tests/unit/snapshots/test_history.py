@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.snapshots import Tables
-from samza_dagster.snapshots.history import history
+from samza_dagster.snapshots.history import history, last_heard_ms
 from samza_dagster.snapshots.tables import arrow_table
 
 pytestmark = pytest.mark.unit
@@ -64,3 +64,21 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
     pace = history(tables, NOW)[1].pace
     assert pace is not None
     assert pace.apply_per_s == 900
+
+
+def test_a_replica_was_heard_when_its_report_came(tmp_path: Path) -> None:
+    """By the brokers' time of it, whatever its own clock said; a commit has no other time than its record's."""
+    names = ("Standby-Partition 0-0", "Partition 0")
+    ahead = NOW + timedelta(days=2)
+    tables = kept(
+        tmp_path,
+        row(30, names[0], observed_at=ahead),
+        row(10, names[1], came_at=None, observed_at=NOW - timedelta(minutes=12)),
+    )
+    now_ms = round(1000 * NOW.timestamp())
+    replicas = {("demo", "1", name, "lab") for name in names}
+    heard = last_heard_ms(tables, replicas, now_ms)
+    assert {at[2]: (now_ms - ms) / 60_000 for at, ms in heard.items()} == {
+        names[0]: 30,
+        names[1]: 12,
+    }

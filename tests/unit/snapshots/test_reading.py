@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.snapshots.reading import COORDINATOR, METRICS, Span, deal
+from samza_dagster.snapshots.reading import CHECKPOINTS, COORDINATOR, METRICS, STATE, Span, deal
 
 pytestmark = pytest.mark.unit
 
@@ -25,9 +25,10 @@ def test_a_big_partition_is_split() -> None:
     ]
 
 
-def test_a_job_s_own_topic_is_never_split() -> None:
+@pytest.mark.parametrize("what", [COORDINATOR, CHECKPOINTS, STATE])
+def test_a_job_s_own_topic_is_never_split(what: str) -> None:
     """What deletes a record must be read by whoever read the record."""
-    whole = Span("__samza_coordinator_j_1", 0, 0, 100_000, COORDINATOR, ("j", "1"))
+    whole = Span("of-its-own", 0, 0, 100_000, what, ("j", "1"))
     assert deal([whole], 20_000) == [[whole]]
 
 
