@@ -28,7 +28,7 @@ AS_NOWHERE = ("YARN", "yarn", "Application Master", "AM ", "fail-over", "coordin
 
 def watched(world: WatchedGroup, mode: str | None = None) -> Watching:
     """After five minutes in which nothing was told."""
-    watching = Watching(world, AutoFailover(mode=mode))  # type: ignore[arg-type]
+    watching = Watching(world, AutoFailover.model_validate({"mode": mode}))
     assert watching.go_on(300) == []
     return watching
 
