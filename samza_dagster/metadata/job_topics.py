@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import (
+    PAUSE_S,
     KafkaCluster,
     asked_until,
     end_admin,
     is_final,
+    is_of_another_epoch,
     is_passing,
     remaining_s,
     share_of,
@@ -335,7 +337,8 @@ def _answers(
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
     """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
 
-    What seems lost is asked for once more, by a new client, which has to find out who leads.
+    What seems lost is asked for once more, by a new client, which has to find out who leads; and again where
+    the broker hasn't yet heard of the epoch in which it leads, as just after it was fenced.
     """
     from confluent_kafka import KafkaException
 
@@ -343,11 +346,11 @@ def _answers(
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S
     left = list(wanted)
-    for attempt in (1, 2):
-        if not left:
-            break
+    attempts = 0
+    while left and (attempts < 2 or remaining_s(deadline) > 0):
         left_s = max(remaining_s(deadline), 0.001)
-        timeout_s = share_of(left_s) if attempt == 1 else left_s
+        timeout_s = left_s if attempts else share_of(left_s)
+        attempts += 1
         with kept.use() as admin:
             for key, future in ask(admin, left, timeout_s).items():
                 try:
@@ -357,8 +360,12 @@ def _answers(
                 else:
                     unread.pop(key, None)
         left = [key for key, error in unread.items() if _is_loss(error)]
+        if attempts > 1:
+            left = [key for key in left if is_of_another_epoch(unread[key])]
         if left:
             kept.close()
+        if attempts > 1 and left:
+            time.sleep(PAUSE_S)
     return found, unread
 
 

@@ -26,7 +26,7 @@ _Found = TypeVar("_Found")
 # Brokers on loopback or in one data centre: come back within a second of the broker.
 _RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
 _LEAST_S = 1.0
-_PAUSE_S = 0.05
+PAUSE_S = 0.05
 
 
 class KafkaCluster:
@@ -289,19 +289,22 @@ def asked_until(
             failed.append(error)
             if remaining_s(deadline) <= 0:
                 raise failed[0] from None
-        time.sleep(_PAUSE_S)
+        time.sleep(PAUSE_S)
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Return whether a reader goes on by itself after this error.
+    """Return whether a reader goes on by itself after this error, as where a partition has no leader for a moment."""
+    return error.retriable() or is_of_another_epoch(error)
 
-    A partition has no leader for a moment, or the client knows its leader by another epoch than the broker: as
-    after a broker was restarted, or frozen and fenced. librdkafka doesn't call the latter retriable.
+
+def is_of_another_epoch(error: KafkaError) -> bool:
+    """Return whether the client knows a partition's leader by another epoch than the broker that leads.
+
+    So it is for a moment after a broker was restarted, or frozen and fenced. librdkafka doesn't call it retriable.
     """
     from confluent_kafka import KafkaError
 
-    epochs = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
-    return error.retriable() or error.code() in epochs
+    return error.code() in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
 
 
 def is_final(error: KafkaError) -> bool:
