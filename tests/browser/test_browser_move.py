@@ -37,20 +37,17 @@ def test_a_move_launched_by_clicking_ends_on_the_standbys_host(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: str) -> None:
-    """Map before and after and timeline at once, tables too, and pictures on a click, all whole."""
+    """The table at once; map before and after, and timeline, on a click and whole."""
     run_id = stage.run_id("move_with_standby")
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_run(run_id)
     cockpit.status_is("Success", seconds=60)
-    for told in ("from first to last", "before", "[active]  standby"):
-        cockpit.sees(told)
-    cockpit.screenshot(f"run-move_with_standby-at-once-{scheme}")
     if scheme == "light":
         cockpit.open_run(run_id, levels="critical|error|info|warning")
-        cockpit.sees("from first to last")
+        cockpit.reads("Succeeded (6)")
         # Dagster's own events have paths of the machine that made the picture.
         expect(cockpit.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
-        cockpit.picture_of_the_pages("run", "from first to last", "Succeeded (6)")
+        cockpit.picture_of_the_pages("run", "Succeeded (6)")
         cockpit.open_run(run_id)
     cockpit.filter_events("step:verify_placement type:STEP_OUTPUT")
     cockpit.reads("hosts_and_containers_table")
