@@ -166,11 +166,11 @@ test-packaging: $(STAMP) java ## the wheel in empty environments, with nothing a
 
 simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
-	@$(BIN)/samza-dagster simulate --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
+	@$(BIN)/python -m tests.simulation --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
 
 simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone processors over a ZooKeeper that fails, in virtual time (15 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/standalone.json))
-	@$(BIN)/samza-dagster simulate --standalone --events $(or $(STANDALONE_EVENTS),1000000) --report $(or $(RESULT),$(RESULTS)/standalone.json)
+	@$(BIN)/python -m tests.simulation --standalone --events $(or $(STANDALONE_EVENTS),1000000) --report $(or $(RESULT),$(RESULTS)/standalone.json)
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json $(or $(RESULT),$(RESULTS)/mutants.json)
@@ -183,7 +183,7 @@ test-assignment: $(STAMP) ## HISTORIES of a group, each step held against an exa
 
 small-world: $(STAMP) ## a million STATES of two actives, two standbys and three hosts, every order (24 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/small_world.json))
-	@$(BIN)/samza-dagster simulate --small-world --states $(STATES) --trouble "all of it" --report $(or $(RESULT),$(RESULTS)/small_world.json)
+	@$(BIN)/python -m tests.simulation --small-world --states $(STATES) --trouble "all of it" --report $(or $(RESULT),$(RESULTS)/small_world.json)
 
 operators: $(STAMP) ## every operator of the reducer, a little wrong, against the simulator and unit tests: a SAMPLE, by SEED (an hour)
 	@$(BIN)/python -m tests.mutants --operators --sample $(SAMPLE) --seed $(SEED) --at-least $(AT_LEAST) --json $(or $(RESULT),$(RESULTS)/operators.json)

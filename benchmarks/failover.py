@@ -59,7 +59,6 @@ PROCESSES = (
 NOT_RUN = (
     "samza_dagster.orchestration",
     "samza_dagster.snapshots",
-    "samza_dagster.simulation",
     "samza_dagster.sandbox.dagster_stack",
     "benchmarks.downtime_picture",
 )

@@ -58,7 +58,6 @@ _COMMANDS = {
     "processor": _Command(
         "Run a standalone processor over ZooKeeper, or show its group.", extra="zookeeper"
     ),
-    "simulate": _Command("Run the placement rules in a virtual world, under faults."),
     "sandbox": _Command(
         "Run Kafka and a job on this machine.", "samza_dagster.sandbox.commands:sandbox", "sandbox"
     ),

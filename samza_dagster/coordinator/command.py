@@ -132,7 +132,7 @@ def run_command(
             take_over_now=take_over == "now",
             adopt=adopt,
         ),
-        recorder=None if record_events is None else JsonLinesRecorder.open(record_events),
+        recorder=None if record_events is None else JsonLinesRecorder(record_events),
     )
     stop_at_signals(leadership.stop)
     leadership.run()

@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.placement.codec import encode, state_digest
 from samza_dagster.placement.events import Event
-from samza_dagster.placement.restoring import Values
+from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID, Values
 from samza_dagster.placement.state import JobState
 
-StartLine = Callable[[int, Values, JobState], str]
-EventLine = Callable[[Event, JobState, int], str]
+VERSION = 1
+"""Of a log's lines."""
+_OF_A_JOB = (HOST, GROUP, UUID, REFUSED)
 log = logging.getLogger(__name__)
+
+
+def start_line_of(term: int, records: Values, state: JobState) -> str:
+    """Return the line, without the newline, of a term that goes on with `state`.
+
+    It holds the records of the state topic that its leader read; a new job has none.
+    """
+    read = {key: value for key, value in records.items() if key == JOB or key.startswith(_OF_A_JOB)}
+    return _line(
+        job=state.job,
+        term=term,
+        records=read,
+        limits=encode(state.limits),
+        state=state_digest(state),
+    )
+
+
+def line_of(event: Event, after: JobState, term: int) -> str:
+    """Return the line, without the newline, of a step of this term that led to the state `after`."""
+    return _line(event=encode_event(event), state=state_digest(after), term=term)
+
+
+def encode_event(event: Event) -> dict[str, Any]:
+    """Return plain JSON values; `kind` is the event's class."""
+    return {"kind": type(event).__name__, **encode(event)}
+
+
+def _line(**fields: Any) -> str:
+    return json.dumps({"version": VERSION, **fields}, separators=(",", ":"))
 
 
 class JsonLinesRecorder:
     """Appends a line when a term begins, and one per step: its event, and the state's digest.
 
-    The form is `simulation/event_log.py`'s, which plays it again. Several coordinators may
+    The simulator plays it again (`tests/simulation/event_log.py`). Several coordinators may
     append to one file, or each have its own: a term's first line says what it goes on with.
     A step's line is with the kernel before its commit, so that a killed coordinator's log
     lacks nothing that its records hold; only the last line may be of a step that they lack.
@@ -30,11 +62,10 @@ class JsonLinesRecorder:
     by then, and nobody else leads.
     """
 
-    def __init__(self, path: Path, *, start_line_of: StartLine, line_of: EventLine) -> None:
+    def __init__(self, path: Path) -> None:
+        """Open the file for appending; raises `InvalidInput` for one that can't be written."""
         self._path = path
-        self._start_line_of = start_line_of
-        self._line_of = line_of
-        self._term: int | None = None
+        self._term = 0
         self._stopped = False
         try:
             # Unbuffered: each line is one write, also where two processes append.
@@ -45,14 +76,6 @@ class JsonLinesRecorder:
                 f"record events to {self._path}", seen=str(error), fix="a file that can be written"
             ) from error
 
-    @classmethod
-    def open(cls, path: Path) -> JsonLinesRecorder:
-        """Opens the file for appending; raises `InvalidInput` for one that can't be written."""
-        from samza_dagster.simulation.event_log import line_of
-        from samza_dagster.simulation.term_start import start_line_of
-
-        return cls(path, start_line_of=start_line_of, line_of=line_of)
-
     def begin(self, term: int, records: Values, state: JobState) -> None:
         """A term (its leader's epoch) begins: the records that it read, and what it goes on with.
 
@@ -61,7 +84,7 @@ class JsonLinesRecorder:
         if self._stopped:
             return
         self._term = term
-        line = self._start_line_of(term, records, state)
+        line = start_line_of(term, records, state)
         try:
             self._write(f"\n{line}" if self._ends_within_a_line() else line)
         except OSError as error:
@@ -76,7 +99,7 @@ class JsonLinesRecorder:
         if self._stopped:
             return
         try:
-            self._write(self._line_of(event, state, self._term or 0))
+            self._write(line_of(event, state, self._term))
         except OSError as error:
             self._stop(error)
 

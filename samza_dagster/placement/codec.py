@@ -8,6 +8,8 @@ A missing field is taken only when it has a default (a record of an older releas
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import types
 from collections.abc import Mapping
 from enum import Enum
@@ -33,6 +35,12 @@ class Misfit(Exception):
         super().__init__(f"{path}: {seen}")
         self.path = path
         self.seen = seen
+
+
+def state_digest(state: JobState) -> str:
+    """Return the SHA-256 of a state in canonical JSON; its derived index is left out."""
+    text = json.dumps(encode(state), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def group_to_json(group: Group) -> dict[str, Any]:

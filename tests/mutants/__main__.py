@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from samza_dagster.simulation.judges.violation import LAWS
 from tests.mutants.by_tests import JUDGED_BY_TESTS, hunt_by_tests
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
@@ -35,6 +34,7 @@ from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_placement
 from tests.mutants.reach import Reach
 from tests.mutants.verdict import Catch, asked_too_seldom, is_too_few, wrong_catches
+from tests.simulation.judges.violation import LAWS
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1

@@ -41,8 +41,8 @@ def without_laws() -> None:
     """The ten invariants alone judge, so that each finds its own."""
     from functools import partial
 
-    from samza_dagster.simulation import driver
-    from samza_dagster.simulation.judges.invariants import InvariantJudge
+    from tests.simulation import driver
+    from tests.simulation.judges.invariants import InvariantJudge
 
     vars(driver)["InvariantJudge"] = partial(InvariantJudge, by_law=False)
 
@@ -58,7 +58,7 @@ def hunt(
 ) -> dict[str, Any]:
     """What was found: invariant, seed, events of the whole hunt; invariant None if nothing was."""
     try:
-        from samza_dagster.simulation.driver import simulate
+        from tests.simulation.driver import simulate
 
         if not by_law:
             without_laws()
@@ -121,7 +121,7 @@ def reached(first: int, steps: int, most: int) -> dict[int, dict[str, list[int]]
         return {name: sorted(ran) for name, ran in lines.items()}
 
     sys.settrace(trace)
-    from samza_dagster.simulation.driver import simulate
+    from tests.simulation.driver import simulate
 
     sys.settrace(None)
     found, seed, events = {0: ran_so_far()}, first, 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PLACEMENT = Path("samza_dagster") / "placement"
-# What the simulator imports; the rest of the product stays where it is.
-ROOMS = ("placement", "simulation", "model", "lag", "errors.py", "version.py", "__init__.py")
+# What the simulator imports of the product; the simulator itself isn't copied.
+ROOMS = ("placement", "model", "lag", "errors.py", "version.py", "__init__.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samza_dagster.simulation.judges.violation import INVARIANTS, JUDGES
 from tests.mutants.patches import Mutant
+from tests.simulation.judges.violation import INVARIANTS, JUDGES
 
 AT_LEAST = 2
 """Planted bugs for each invariant: one could be found by luck."""

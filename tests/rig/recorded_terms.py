@@ -14,10 +14,10 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState, Limits, Phase
-from samza_dagster.simulation.event_log import LogReplayed, replay_log
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.world import World
+from tests.simulation.event_log import LogReplayed, replay_log
+from tests.simulation.judges.invariants import InvariantJudge
+from tests.simulation.moves import Move
+from tests.simulation.world import World
 from tests.unit.placement.scenes import GROUPS, HOSTS, PLACES, QUICK, Scene, ask
 
 JOB = "demo"
@@ -38,7 +38,7 @@ class Recorded:
         self.term = self.world.leader.epoch
         self.stored = restore(self.topic, self.world.job)
         state = self.stored if limits is None else replace(self.stored, limits=limits)
-        self.recorder = JsonLinesRecorder.open(self.log)
+        self.recorder = JsonLinesRecorder(self.log)
         self.recorder.begin(self.term, self.topic, state)
 
     def take_over(self, log: Path | None = None) -> None:

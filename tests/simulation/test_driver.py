@@ -11,14 +11,14 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation import campaign
-from samza_dagster.simulation.coverage import COLUMNS, ROWS, column_of, missing
-from samza_dagster.simulation.driver import simulate
-from samza_dagster.simulation.faults import HANDLERS
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.script import Script, play
-from samza_dagster.simulation.shrinking import shrink
-from samza_dagster.simulation.steps import REDUCER_RAISED
+from tests.simulation import campaign
+from tests.simulation.coverage import COLUMNS, ROWS, column_of, missing
+from tests.simulation.driver import simulate
+from tests.simulation.faults import HANDLERS
+from tests.simulation.moves import Move
+from tests.simulation.script import Script, play
+from tests.simulation.shrinking import shrink
+from tests.simulation.steps import REDUCER_RAISED
 
 pytestmark = pytest.mark.simulator
 

@@ -10,9 +10,9 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.explorer import Exploration, explore
-from samza_dagster.simulation.small_world import ASKS, Budget, SmallWorld
-from samza_dagster.simulation.world import World
+from tests.simulation.explorer import Exploration, explore
+from tests.simulation.small_world import ASKS, Budget, SmallWorld
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.simulator
 

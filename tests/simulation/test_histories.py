@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from samza_dagster.simulation import campaign
-from samza_dagster.simulation.campaign import CampaignResult
-from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
-from samza_dagster.simulation.judges.violation import JUDGES
+from tests.simulation import campaign
+from tests.simulation.campaign import CampaignResult
+from tests.simulation.coverage import COLUMNS, ROWS, missing
+from tests.simulation.judges.violation import JUDGES
 
 pytestmark = pytest.mark.simulator
 

@@ -20,7 +20,7 @@ from samza_dagster.placement.events import Event
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.driver import simulate
+from tests.simulation.driver import simulate
 
 pytestmark = pytest.mark.simulator
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.simulation.judges.violation import JUDGES, LAWS
 from tests.mutants.__main__ import hunt
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.patches import Mutant
+from tests.simulation.judges.violation import JUDGES, LAWS
 
 pytestmark = pytest.mark.simulator
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.coordinator.recording import line_of, start_line_of
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
@@ -18,11 +18,6 @@ from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
     JobState,
 )
-from samza_dagster.simulation.driver import SimulatedHistory, simulate
-from samza_dagster.simulation.event_log import LogReplayed, line_of, replay_log
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.steps import handle
-from samza_dagster.simulation.term_start import start_line_of
 from tests.rig.recorded_terms import (
     JOB,
     Recorded,
@@ -31,6 +26,10 @@ from tests.rig.recorded_terms import (
     recorded,
     starts,
 )
+from tests.simulation.driver import SimulatedHistory, simulate
+from tests.simulation.event_log import LogReplayed, replay_log
+from tests.simulation.moves import Move
+from tests.simulation.steps import handle
 from tests.unit.placement.scenes import QUICK, Scene
 
 pytestmark = pytest.mark.simulator
@@ -160,9 +159,6 @@ def test_what_a_deposed_leader_still_writes_is_followed_apart(tmp_path: Path) ->
     replayed = replay_log([*lines[: start + 1], late, *lines[start + 1 :]])
     assert (replayed.differs, replayed.terms) == (None, 2)
     assert replayed.events == len(lines) - 1
-    unmarked = {k: v for k, v in json.loads(late).items() if k != "term"}
-    mixed = replay_log([*lines[: start + 1], json.dumps(unmarked), *lines[start + 1 :]])
-    assert mixed.differs == start + 2
 
 
 def test_a_term_whose_predecessor_is_not_in_the_log_is_not_judged(
@@ -174,21 +170,6 @@ def test_a_term_whose_predecessor_is_not_in_the_log_is_not_judged(
     later = [line.replace('"term":2', '"term":3') for line in lines[start - 1 :]]
     replayed = replay_log([*lines[: start - 10], *later])
     assert (replayed.differs, replayed.terms, replayed.judged) == (None, 2, 0)
-
-
-def test_a_log_of_an_older_release_is_followed_as_far_as_it_says(
-    two_terms: tuple[Path, int],
-) -> None:
-    """It names no term and no start: up to its first take-over, and anew from where this one does."""
-    path, start = two_terms
-    lines = lines_of(path)
-    older = ['{"version":1,"job":"demo"}']
-    for line in lines[1 : start - 1]:
-        older.append(json.dumps({k: v for k, v in json.loads(line).items() if k != "term"}))
-    assert replay_log(older) == LogReplayed(events=len(older) - 1)
-    assert replay_log([*older, lines[start]]).differs == start
-    upgraded = replay_log([*older, *lines[start - 1 :]])
-    assert (upgraded.differs, upgraded.terms, upgraded.judged) == (None, 1, 0)
 
 
 def test_a_job_that_begins_anew_is_not_judged_by_its_first_life(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from samza_dagster.simulation.explorer import Exploration, explore, explore_troubles
-from samza_dagster.simulation.small_world import TROUBLES, Budget, SmallWorld, move
+from tests.simulation.explorer import Exploration, explore, explore_troubles
+from tests.simulation.small_world import TROUBLES, Budget, SmallWorld, move
 
 pytestmark = pytest.mark.small_world
 

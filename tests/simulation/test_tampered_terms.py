@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.coordinator.durable import changed
+from samza_dagster.coordinator.recording import start_line_of
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
@@ -23,8 +24,6 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
-from samza_dagster.simulation.event_log import replay_log
-from samza_dagster.simulation.term_start import start_line_of
 from tests.rig.recorded_terms import (
     JOB,
     edited,
@@ -32,6 +31,7 @@ from tests.rig.recorded_terms import (
     record_two_terms,
     starts,
 )
+from tests.simulation.event_log import replay_log
 
 pytestmark = pytest.mark.simulator
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from samza_dagster.simulation.event_log import replay_log
 from tests.rig.job import Job
 from tests.rig.kill_scenarios import FAILOVER, MOVE, SETTINGS
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
+from tests.simulation.event_log import replay_log
 
 pytestmark = pytest.mark.contract
 

@@ -14,7 +14,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.event_log import replay_log
+from tests.simulation.event_log import replay_log
 
 pytestmark = pytest.mark.unit
 
@@ -40,7 +40,7 @@ def registered(state: JobState, host: str) -> tuple[ev.Event, JobState]:
 def test_a_file_that_takes_nothing_is_refused_before_anybody_leads() -> None:
     """Who asked for it is told what is wrong, while the former leader still leads."""
     with pytest.raises(InvalidInput, match="record events to /dev/full") as refused:
-        JsonLinesRecorder.open(FULL)
+        JsonLinesRecorder(FULL)
     assert "No space left" in refused.value.seen
 
 
@@ -49,7 +49,7 @@ def test_the_try_leaves_a_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     for content in (b"", b"{}\n"):
         path.write_bytes(content)
-        JsonLinesRecorder.open(path).close()
+        JsonLinesRecorder(path).close()
         assert path.read_bytes() == content
 
 
@@ -58,7 +58,7 @@ def test_a_first_term_whose_beginning_finds_no_room_is_led_without_a_recording(
 ) -> None:
     """It has taken over by then: nobody else would lead."""
     path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder.open(path)
+    recorder = JsonLinesRecorder(path)
     with room_for(9):
         recorder.begin(1, {}, JobState("demo"))
     recorder.record(*registered(JobState("demo"), "host-1"))
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_leader(
 ) -> None:
     """It is logged once; the log holds whole lines, and replays up to there."""
     path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder.open(path)
+    recorder = JsonLinesRecorder(path)
     state = JobState("demo")
     recorder.begin(1, {}, state)
     event, state = registered(state, "host-1")
@@ -89,7 +89,7 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_leader(
 def test_what_stopped_stays_so_in_later_terms_of_the_process(tmp_path: Path) -> None:
     """The log would lack what was in between; no later term ends for it either."""
     path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder.open(path)
+    recorder = JsonLinesRecorder(path)
     state = JobState("demo")
     recorder.begin(1, {}, state)
     whole = path.read_bytes()
@@ -107,7 +107,7 @@ def test_a_later_term_goes_on_without_a_recording_where_its_beginning_finds_no_r
 ) -> None:
     """The job would have no leader for the sake of its log."""
     path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder.open(path)
+    recorder = JsonLinesRecorder(path)
     recorder.begin(1, {}, JobState("demo"))
     whole = path.read_bytes()
     with room_for(len(whole) + 9):

@@ -17,7 +17,6 @@ from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.state_topic import DEPLOYMENT, LEADER, TAKE_OVER, is_mail, is_state
 from samza_dagster.placement import events
 from samza_dagster.placement.state import JobState, PlacementAsk
-from samza_dagster.simulation.event_log import replay_log
 from tests.rig.term_bench import (
     HOSTS,
     UUID,
@@ -30,6 +29,7 @@ from tests.rig.term_bench import (
     malformed,
     processors,
 )
+from tests.simulation.event_log import replay_log
 
 pytestmark = pytest.mark.unit
 
@@ -108,7 +108,7 @@ def test_a_step_is_recorded_before_its_commit_and_one_that_fails_is_the_last(
 ) -> None:
     """So a log lacks nothing that the records hold; it may be one step ahead of them."""
     path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder.open(path)
+    recorder = JsonLinesRecorder(path)
     recorder.begin(4, {}, JobState("j-1"))
     bench = Bench(recorder=recorder)
 

@@ -26,12 +26,12 @@ from samza_dagster.placement.state import (
     Processor,
     Stage,
 )
-from samza_dagster.simulation.clocks import LeaseGrant
-from samza_dagster.simulation.effects import place
-from samza_dagster.simulation.hosts import Hold, Trouble
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.world import World
+from tests.simulation.clocks import LeaseGrant
+from tests.simulation.effects import place
+from tests.simulation.hosts import Hold, Trouble
+from tests.simulation.judges.invariants import InvariantJudge
+from tests.simulation.moves import Move
+from tests.simulation.world import World
 
 HOSTS = ("host-1", "host-2", "host-3", "host-4")
 GROUPS = {"0": ("0", "0-0"), "1": ("1", "1-0")}

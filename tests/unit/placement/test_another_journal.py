@@ -13,7 +13,7 @@ from samza_dagster.placement.certificates import digest_of
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, JobState, Limits
 from samza_dagster.placement.verification import verify
-from samza_dagster.simulation.moves import Move
+from tests.simulation.moves import Move
 from tests.unit.placement.scenes import QUICK, Scene, running
 
 pytestmark = pytest.mark.unit

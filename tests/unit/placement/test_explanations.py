@@ -8,9 +8,9 @@ from samza_dagster.model import naming
 from samza_dagster.placement import explain as ex
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Group, JobState, Role
-from samza_dagster.simulation.judges.legality import reasons
-from samza_dagster.simulation.judges.refusals import of_itself
-from samza_dagster.simulation.judges.standby_places import may_give_way
+from tests.simulation.judges.legality import reasons
+from tests.simulation.judges.refusals import of_itself
+from tests.simulation.judges.standby_places import may_give_way
 from tests.unit.placement.drawn import DESTINATIONS, NEW, states
 
 pytestmark = pytest.mark.unit

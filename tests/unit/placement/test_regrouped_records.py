@@ -13,7 +13,7 @@ from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Phase
 from samza_dagster.placement.verification import verify
-from samza_dagster.simulation.steps import handle
+from tests.simulation.steps import handle
 from tests.unit.placement.chronicle import Chronicle, chained, found
 from tests.unit.placement.scenes import PLACES, QUICK, Scene, fresh
 

@@ -9,9 +9,9 @@ import pytest
 
 from samza_dagster.placement import ownership, places, rules
 from samza_dagster.placement.state import Group, Phase, Role
-from samza_dagster.simulation.judges.legality import holders, reasons, takes_place_on
-from samza_dagster.simulation.judges.standby_places import may_be_taken, rank
-from samza_dagster.simulation.judges.turns import first_ready, is_ready
+from tests.simulation.judges.legality import holders, reasons, takes_place_on
+from tests.simulation.judges.standby_places import may_be_taken, rank
+from tests.simulation.judges.turns import first_ready, is_ready
 from tests.unit.placement.drawn import NEW, states
 
 pytestmark = pytest.mark.unit

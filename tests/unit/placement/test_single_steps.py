@@ -28,8 +28,8 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
-from samza_dagster.simulation.hosts import Trouble
-from samza_dagster.simulation.judges.violation import ACTED_ONCE, InvariantViolated
+from tests.simulation.hosts import Trouble
+from tests.simulation.judges.violation import ACTED_ONCE, InvariantViolated
 from tests.unit.placement.scenes import (
     GROUPS,
     HOSTS,

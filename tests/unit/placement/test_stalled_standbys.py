@@ -12,7 +12,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ended, Phase
-from samza_dagster.simulation.steps import handle
+from tests.simulation.steps import handle
 from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit

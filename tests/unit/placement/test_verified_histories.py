@@ -9,9 +9,9 @@ import pytest
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.state import Group
 from samza_dagster.placement.verification import Head, Verdict, verify
-from samza_dagster.simulation import driver
-from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.world import World
+from tests.simulation import driver
+from tests.simulation.setup import Setup
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.unit
 

@@ -13,9 +13,9 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Phase, Stage
-from samza_dagster.simulation.hosts import Trouble
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.steps import handle
+from tests.simulation.hosts import Trouble
+from tests.simulation.moves import Move
+from tests.simulation.steps import handle
 from tests.unit.placement.scenes import PLACES, Scene, ask, groups_of, own
 from tests.unit.placement.sights import SIGHTS, every, same
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.simulation.script import Script, play
+from tests.simulation.script import Script, play
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.simulation.clocks import Clock, HostClocks
+from tests.simulation.clocks import Clock, HostClocks
 
 pytestmark = pytest.mark.unit
 

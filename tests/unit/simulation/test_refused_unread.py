@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from samza_dagster.placement.state import Limits, PlacementAsk
-from samza_dagster.simulation.client_events import label
-from samza_dagster.simulation.driver import simulate
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.world import World
+from tests.simulation.client_events import label
+from tests.simulation.driver import simulate
+from tests.simulation.judges.invariants import InvariantJudge
+from tests.simulation.moves import Move
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.unit
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.judges.violation import SAME_HOST, InvariantViolated
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.world import World
+from tests.simulation.judges.invariants import InvariantJudge
+from tests.simulation.judges.violation import SAME_HOST, InvariantViolated
+from tests.simulation.moves import Move
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.unit
 

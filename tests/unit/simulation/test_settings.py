@@ -8,10 +8,10 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Ended, Fencing, Limits
-from samza_dagster.simulation.brokers import VirtualBrokers
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.settings import (
+from tests.simulation.brokers import VirtualBrokers
+from tests.simulation.judges.invariants import InvariantJudge
+from tests.simulation.moves import Move
+from tests.simulation.settings import (
     DEPLOYED,
     FAULT_DOMAINS,
     OWN,
@@ -19,7 +19,7 @@ from samza_dagster.simulation.settings import (
     in_force,
     is_own,
 )
-from samza_dagster.simulation.world import World
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.unit
 

@@ -8,12 +8,12 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk
-from samza_dagster.simulation.coordinators import ProcessState
-from samza_dagster.simulation.hosts import Life
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.setup import Setup, skewed
-from samza_dagster.simulation.steps import replace_leader
-from samza_dagster.simulation.world import World
+from tests.simulation.coordinators import ProcessState
+from tests.simulation.hosts import Life
+from tests.simulation.moves import Move
+from tests.simulation.setup import Setup, skewed
+from tests.simulation.steps import replace_leader
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.unit
 

@@ -12,7 +12,6 @@ import pytest
 import test_processor
 import test_zookeeper_group
 
-from samza_dagster.simulation.standalone_world import GroupViolation, world_of
 from samza_dagster.standalone import (
     division,
     job_plan,
@@ -22,6 +21,7 @@ from samza_dagster.standalone import (
     zookeeper_group,
 )
 from samza_dagster.standalone import processor as rules
+from tests.simulation.standalone_world import GroupViolation, world_of
 
 pytestmark = pytest.mark.planted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.simulation.standalone_world import world_of
+from tests.simulation.standalone_world import world_of
 
 pytestmark = pytest.mark.unit
 

@@ -10,13 +10,13 @@ import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from samza_dagster.agent.lease import Now, read_clocks
-from samza_dagster.simulation.standalone_process import PATHS
-from samza_dagster.simulation.standalone_server import Server, Session
 from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.group import Running
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from tests.rig.standalone_groups import dealt
+from tests.simulation.standalone_process import PATHS
+from tests.simulation.standalone_server import Server, Session
 
 pytestmark = pytest.mark.unit
 

@@ -6,11 +6,11 @@ import pytest
 from members import model
 
 from samza_dagster.metadata.zookeeper_store import segments_of
-from samza_dagster.simulation.standalone_process import PATHS
-from samza_dagster.simulation.standalone_server import Server, Session
 from samza_dagster.standalone.commands import EndBarrier, JoinBarrier, Publish
 from samza_dagster.standalone.group import BarrierState, LocalStores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from tests.simulation.standalone_process import PATHS
+from tests.simulation.standalone_server import Server, Session
 
 pytestmark = pytest.mark.unit
 

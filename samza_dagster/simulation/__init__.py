@@ -1,1 +1,0 @@
-"""Virtual hosts, cluster, metastore, network and clocks around the reducer that runs in production."""

@@ -1,0 +1,174 @@
+"""The log that a coordinator keeps, one JSON object a line, and its replay.
+
+A term begins with a line of what its leader restored (`term_start.py`); each line after it
+is `{"version": 1, "event": {...}, "state": "<digest after it>", "term": <the leader's epoch>}`,
+written before the step is committed (`samza_dagster/coordinator/recording.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from samza_dagster.coordinator.recording import VERSION
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement.codec import state_digest
+from samza_dagster.placement.reducer import step
+from samza_dagster.placement.state import JobState
+from tests.simulation.event_codec import decode, decode_event, malformed
+from tests.simulation.term_start import Difference, TermStart, not_passed_on
+from tests.simulation.world_state import Reducer
+
+
+@dataclass(frozen=True, slots=True)
+class LogReplayed:
+    """How far a log could be followed; `differs` names the first line that gave another state.
+
+    `where` is the first field that differs, for a term that went on with something else than
+    the term before it left, else "". `terms` were begun, and for `judged` of them the log holds
+    the term before. `cut_short` are lines whose writer was killed within them.
+    """
+
+    events: int
+    differs: int | None = None
+    expected: str = ""
+    seen: str = ""
+    where: str = ""
+    terms: int = 0
+    judged: int = 0
+    cut_short: tuple[int, ...] = ()
+
+
+def replay_log(source: Path | Iterable[str], *, reducer: Reducer = step) -> LogReplayed:
+    """Steps the reducer through a log and compares the state after every event.
+
+    A term goes on from what its first line says that it restored. Where the log holds the
+    term before, that must be what the records hold after its last step, or after the one
+    before, since the last may not have been committed.
+    Raises `MalformedRecord` for a line that can't be read, and names it; also for no event at all.
+    """
+    if isinstance(source, Path):
+        with source.open(encoding="utf-8") as lines:
+            return replay_log(lines, reducer=reducer)
+    replay = _Replay(reducer)
+    unread: tuple[int, str, MalformedRecord] | None = None
+    for number, text in enumerate(source, 1):
+        try:
+            line = _line(number, text)
+        except _NoJson as error:
+            if unread is not None:
+                raise unread[2] from None
+            unread = (number, text, error.refusal)
+            continue
+        if unread is not None:
+            if "records" not in line:
+                raise unread[2]
+            replay.cut_short(unread[0])
+            unread = None
+        if not replay.follow(number, line):
+            return replay.result
+    if unread is not None:
+        if not unread[1].strip() or unread[1].endswith("\n"):
+            raise unread[2]
+        replay.cut_short(unread[0])
+    if not (replay.result.events or replay.result.terms):
+        raise malformed("the whole of it", "no event")
+    return replay.result
+
+
+@dataclass(slots=True)
+class _Term:
+    """One leader's; `stored` is what the records hold if its last step was committed."""
+
+    state: JobState
+    stored: JobState | None = None
+    stored_before: JobState | None = None
+
+    def go_on(self, state: JobState) -> None:
+        self.stored_before, self.stored, self.state = self.stored, state, state
+
+
+@dataclass(slots=True)
+class _Replay:
+    """The terms so far. A leader that was deposed may write to its own for a while."""
+
+    reducer: Reducer
+    terms: dict[int, _Term] = field(default_factory=dict[int, _Term])
+    result: LogReplayed = LogReplayed(0)
+
+    def follow(self, number: int, line: dict[str, Any]) -> bool:
+        """Takes a line; False when it differs."""
+        if "records" in line:
+            return self._begin(number, TermStart.of(line, f"line {number}"))
+        term = self._term_of(number, line)
+        event = decode_event(decode(dict, line.get("event"), f"line {number}"))
+        term.go_on(self.reducer(term.state, event).state)
+        self.result = replace(self.result, events=self.result.events + 1)
+        return self._compare(number, term.state, line)
+
+    def cut_short(self, number: int) -> None:
+        self.result = replace(self.result, cut_short=(*self.result.cut_short, number))
+
+    def _term_of(self, number: int, line: dict[str, Any]) -> _Term:
+        known = self.terms.get(decode(int, line.get("term"), f"line {number}.term"))
+        if known is None:
+            raise malformed(f"line {number}", f"term {line['term']}, whose start isn't in the log")
+        return known
+
+    def _begin(self, number: int, start: TermStart) -> bool:
+        if self.terms and start.term <= max(self.terms):
+            self.terms = {}  # the job's records were deleted, and it began anew
+        before = self.terms.get(start.term - 1)
+        self.terms[start.term] = _Term(start.state, start.stored)
+        self.result = replace(self.result, terms=self.result.terms + 1)
+        if before is not None:
+            self.result = replace(self.result, judged=self.result.judged + 1)
+            other = _judged(before, start.stored)
+            if other is not None:
+                where, expected, seen = other
+                self.result = replace(
+                    self.result, differs=number, where=where, expected=expected, seen=seen
+                )
+                return False
+        return self._compare(number, start.state, {"state": start.digest})
+
+    def _compare(self, number: int, state: JobState, line: dict[str, Any]) -> bool:
+        seen, expected = state_digest(state), line.get("state")
+        if seen != expected:
+            self.result = replace(self.result, differs=number, expected=str(expected), seen=seen)
+        return seen == expected
+
+
+def _judged(before: _Term, stored: JobState) -> Difference | None:
+    """What the take-over restored that the term before didn't leave, by either of its ends."""
+    found: Difference | None = None
+    for end in (before.stored, before.stored_before):
+        other = None if end is None else not_passed_on(end, stored)
+        if end is not None and other is None:
+            return None
+        found = found or other
+    return found
+
+
+class _NoJson(Exception):
+    """A line that isn't JSON at all: its writer may have been killed within it."""
+
+    def __init__(self, refusal: MalformedRecord) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+def _line(number: int, text: str) -> dict[str, Any]:
+    try:
+        line: Any = json.loads(text)
+    except ValueError as error:
+        raise _NoJson(malformed(f"line {number}", str(error))) from error
+    if not isinstance(line, dict):
+        raise malformed(f"line {number}", "no JSON object")
+    found = cast("dict[str, Any]", line)
+    if found.get("version") != VERSION:
+        raise malformed(f"line {number}", f"version {found.get('version')!r}")
+    return found
