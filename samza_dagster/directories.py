@@ -1,8 +1,7 @@
 """Where this package keeps files of a user: data, caches and configuration.
 
 By the XDG base directory specification, in directories named `samza_dagster`. `SAMZA_DAGSTER_HOME`
-is one directory for data and caches instead. So is `~/.samza_dagster` where it exists: earlier
-releases had everything there, and a sandbox in it may run.
+is one directory for data and caches instead.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ def config_file(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def _one_directory(environment: Mapping[str, str]) -> Path | None:
-    if given := environment.get(HOME_VARIABLE):
-        return Path(given).expanduser().absolute()
-    earlier = _user(environment) / ".samza_dagster"
-    return earlier if earlier.is_dir() else None
+    given = environment.get(HOME_VARIABLE)
+    return Path(given).expanduser().absolute() if given else None
 
 
 def _user(environment: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ DOCUMENTS: Mapping[str, str] = {
     "status": "JobView, life: SignsOfLife",
     "status UUID": "request: Request, response, over",
     "status PROCESSOR": "processor: ProcessorView, actions: ActionView, queued: ActionView, history, failovers: FailoverView,"
-    " ghosts: OrphanView, over: ActionView, unread",
+    " orphans: OrphanView, over: ActionView, unread",
     "locality": "task-localities, processor-localities, over: ActionView, unread",
     "lag": "replicas: ReplicaLag",
     "gc": "dry_run, removed",
@@ -97,9 +97,8 @@ def json_fields(kind: type[Any]) -> Mapping[str, str]:
     """The fields of an object as its JSON has them, with their types in Python."""
     import dataclasses
 
-    names = {"orphans": "ghosts"}
     return {
-        names.get(each.name, each.name): str(each.type)
+        each.name: str(each.type)
         for each in dataclasses.fields(kind)
         if each.repr and each.name != "own"
     }

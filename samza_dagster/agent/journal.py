@@ -1,6 +1,6 @@
 """What a directory's records are: their id, and the boot that they are of.
 
-Who has another id knows nothing of what these hold. `books.json` lasts as long as the directory. An agent that is started with another directory,
+Who has another id knows nothing of what these hold. `journal.json` lasts as long as the directory. An agent that is started with another directory,
 with one that was emptied, or on another machine tells another id, so that what its records
 lack isn't taken for dead.
 
@@ -22,13 +22,13 @@ def identity(directory: Path) -> str:
 
     Raises `RecordError` for one that isn't understood.
     """
-    path = directory / "books.json"
+    path = directory / "journal.json"
     kept = read_record(path)
     if kept is None:
         made = str(uuid.uuid4())
-        write_json(path, {"version": 1, "books": made}, durable=True)
+        write_json(path, {"version": 1, "journal": made}, durable=True)
         return made
-    found = kept.get("books")
+    found = kept.get("journal")
     if not isinstance(found, str) or not found:
         raise unreadable(path, "no id in it")
     return found

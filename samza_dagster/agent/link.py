@@ -144,7 +144,7 @@ class CoordinatorLink:
                 "version": VERSION,
                 "host": self._supervisor.host,
                 "boot_id": self._supervisor.boot_id,
-                "books": self._supervisor.journal,
+                "journal": self._supervisor.journal,
                 "instance": self._instance,
                 "began_ms": self._began_ms,
                 "sequence": self._sequence,

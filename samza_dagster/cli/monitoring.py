@@ -39,7 +39,7 @@ def monitoring() -> None:
 def write(directory: Path, as_json: bool) -> None:
     """Write alert rules, dashboard and an example of a configuration into DIRECTORY.
 
-    It is made if it isn't there; files of an earlier release are replaced.
+    It is made if it isn't there; files that are there are replaced.
 
     \b
     Examples:

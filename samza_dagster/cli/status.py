@@ -369,7 +369,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "queued": [a.to_json() for a in queued],
                 "history": [r.to_wire() for r in history],
                 "failovers": [f.to_json() for f in mine.failovers],
-                "ghosts": [g.to_json() for g in mine.orphans],
+                "orphans": [g.to_json() for g in mine.orphans],
                 "over": [a.to_json() for a in mine.over],
                 "unread": view.unread,
             }

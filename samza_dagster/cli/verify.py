@@ -207,10 +207,8 @@ def _show_none(verdict: Verdict, history: AuditHistory) -> None:
 
 def _why_gone(first: AuditRecord, history: AuditHistory) -> str:
     """Of a history that begins later than with record 1."""
-    if history.since_ms is None:
-        return "how long their topic keeps them isn't known"
-    if first.previous_at_ms is None:
-        return "an older release wrote the first that is left: how old they were isn't known"
+    if history.since_ms is None or first.previous_at_ms is None:
+        return "how long their topic keeps them, or how old they were, isn't known"
     if first.previous_at_ms >= history.since_ms:
         return f"the topic keeps what was written since {at(history.since_ms)}"
     return f"they are from {at(first.previous_at_ms)} and before, dropped by age"

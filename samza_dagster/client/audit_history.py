@@ -31,7 +31,7 @@ class AuditHistory:
     """The records in order, and the head that they have to end with (None: not known).
 
     What was written at `since_ms` or later had to be there when it was read; None: not
-    known, as of a file that an older release exported. `unread`: why the state, which names the
+    known. `unread`: why the state, which names the
     head, couldn't be read (None: it was).
     """
 

@@ -20,18 +20,10 @@ _STAGES = {
     texts.STOP_IN_PROGRESS: Stage.STOPPING,
     texts.STANDBY_STOP_IN_PROGRESS: Stage.STOPPING_STANDBY,
 }
-# What our coordinator alone has written, before its responses had details.
-_HELD = texts.held("", 0).partition(",")[0]
-_STARTED_STANDBY = re.compile(r"Successfully started standby container (\S+) on host (\S+)")
-_GAVE_WAY = re.compile(r".* after standby (\S+) gave way; .*")
-_ABOUT_ANOTHER = re.compile(
-    r"(?:BAD_REQUEST reason: )?(?:[a-z-]+: )?[Rr]equest ([0-9a-f-]{36}) (?:goes on|is ).*",
-    re.DOTALL,
-)
 
 
 def details_of(response: PlacementResponse) -> ResponseDetails:
-    """Its own details, or what its text tells."""
+    """Its own details, which our coordinator writes, or what the text of Samza's tells."""
     return response.details if response.details is not None else _read(response)
 
 
@@ -41,29 +33,22 @@ def _read(response: PlacementResponse) -> ResponseDetails:
         case StatusCode.ACCEPTED:
             return ResponseDetails(stage=QUEUED)
         case StatusCode.IN_PROGRESS:
-            stage = Stage.HELD if text.startswith(_HELD) else _STAGES.get(text)
+            stage = _STAGES.get(text)
             if stage is Stage.RESERVING and response.destination_host == STANDBY:
                 stage = Stage.RESERVING_STANDBY  # the first time; the second it is the active's
             stopped = (processor,) if stage is Stage.STOPPING else ()
             return ResponseDetails(stage=stage, stopped=stopped)
         case StatusCode.SUCCEEDED:
-            if about := _ABOUT_ANOTHER.fullmatch(text):
-                return ResponseDetails(refers_to=about[1])
-            if standby := _STARTED_STANDBY.fullmatch(text):
-                return ResponseDetails(started=standby[1], host=standby[2])
             # Not the destination: without host affinity Samza's AM echoes what was asked
             # (`ContainerManager`). A forced restart has SUCCEEDED there with the stop.
             on = _STARTED_ON.search(text)
             started, host = (processor, on[1]) if on else (None, None)
             return ResponseDetails(started=started, host=host, stopped=(processor,))
         case StatusCode.FAILED:
-            if gave_way := _GAVE_WAY.fullmatch(text):
-                return ResponseDetails(stopped=(gave_way[1],))
             failed_down = text.startswith(_STOPPED_AND_FAILED)
             return ResponseDetails(stopped=(processor,) if failed_down else ())
         case _:
-            about = _ABOUT_ANOTHER.fullmatch(text)
-            return ResponseDetails(refers_to=about[1] if about else None)
+            return ResponseDetails()
 
 
 def terminal(response: PlacementResponse) -> bool:

@@ -177,7 +177,7 @@ class LeaderView(View):
     """The coordinator that leads, by its last sign of life (`beat_ms`); `ended` in an orderly way.
 
     `counters` are Samza's counters and ours, by name, since it leads (`since_ms`). It commits
-    something at least every `beat_every_ms`; None of an older release.
+    something at least every `beat_every_ms`.
     """
 
     epoch: int
@@ -317,7 +317,6 @@ class JobView(View):
         """A JSON object with every field that is shown."""
         shown = super(JobView, replace(self, state=None)).to_json()
         del shown["state"]
-        shown["ghosts"] = shown.pop("orphans")  # the name by which scripts know them
         return shown
 
 

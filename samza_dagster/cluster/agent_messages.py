@@ -99,13 +99,13 @@ class Sync(_Message):
     host: HostName
     boot_id: Name
     instance: Name
-    began_ms: Count | None = None
+    began_ms: Count
     sequence: Count
     wait_ms: Annotated[int, Field(ge=0, le=600_000)] = 0
     highest_epoch: Count = 0
-    losses: Count | None = None
+    losses: Count
     fault_domain: Annotated[str, Field(max_length=500)] = ""
-    journal: Annotated[str, Field(max_length=500, alias="books")] = ""
+    journal: Name
     resources: Resources
     reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []
     containers: Annotated[list[ReportedContainer], Field(max_length=10_000)] = []

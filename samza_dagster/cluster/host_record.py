@@ -25,7 +25,7 @@ class HostRecord:
     dealt with its registration, so that a lease may end later than those before.
     `losses`: how often it was lost. Who has heard of that takes no older reply any more.
     `boot_id` and `began_ms` (of that boot's clock): when the agent of `instance` began.
-    `journal` is the id of the records that this agent goes by; "" of an older release.
+    `journal` is the id of the records that this agent goes by.
     """
 
     host: str
@@ -54,8 +54,8 @@ class HostRecord:
         return self.instance is not None and not self.lost
 
     def has_heard_of_losses(self, sync: Sync) -> bool:
-        """Whether its agent refuses what it was told before the last loss; an old one can't say."""
-        return sync.losses is None or sync.losses >= self.losses
+        """Whether its agent refuses what it was told before the last loss."""
+        return sync.losses >= self.losses
 
     def is_over(self, sync: Sync) -> bool:
         """Whether a later agent of the host has registered than the one that says this.
@@ -65,15 +65,12 @@ class HostRecord:
         """
         if sync.instance == self.instance or sync.instance in self.past_instances:
             return sync.instance != self.instance
-        if sync.boot_id != self.boot_id or sync.began_ms is None or self.began_ms is None:
+        if sync.boot_id != self.boot_id or self.began_ms is None:
             return False
         return sync.began_ms < self.began_ms
 
     def is_replaced_by(self, sync: Sync) -> bool:
-        """Whether its journal or its boot are others: nothing is held or under way there.
-
-        The boot tells it of an agent of an older release.
-        """
+        """Whether its journal or its boot are others: nothing is held or under way there."""
         if self.instance is None:
             return False
         return (sync.journal, sync.boot_id) != (self.journal, self.boot_id)

@@ -35,7 +35,6 @@ _SHORTEST_PATIENCE_S = 1.0
 _TURNS_S = 0.5
 _SETTLE_S = 1.0
 _CLAIM_BEAT_MS = 2_500
-_OLD_LEASE_MS = 120_000
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ class Leader:
         if record is None:
             return cls()
         try:
-            lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
+            lease_ms = int(record.get("lease_ms", 0))
             epoch = int(record.get("epoch", 0))
-            beat_every_ms = int(record.get("beat_every_ms", lease_ms // 3))
+            beat_every_ms = int(record.get("beat_every_ms", 0))
         except (TypeError, ValueError, OverflowError) as error:
             raise MalformedRecord(
                 "read the coordinator's state",
@@ -82,8 +81,7 @@ class Leader:
             beat_every_ms=beat_every_ms,
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
-            # An older release's leader shows no sign of life: its silence tells nothing.
-            ended=record.get("ended") is True or "lease_ms" not in record,
+            ended=record.get("ended") is True,
         )
 
     def to_json(self) -> dict[str, Any]:

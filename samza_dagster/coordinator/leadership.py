@@ -27,7 +27,6 @@ from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
-from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
@@ -227,7 +226,6 @@ class Leadership:
             connection.state_topic,
             transactional_id(connection.job_name, connection.job_id),
             client_config=connection.client_config,
-            former_id=partial(former_id, connection, stopped=self._stopped),
         )
         stack.callback(writer.close)
         self._fencing.require()

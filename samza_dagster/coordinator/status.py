@@ -146,6 +146,6 @@ def status_document(
         "actions": actions,
         "queued": queued,
         "failovers": failovers,
-        "ghosts": orphans,
+        "orphans": orphans,
         "counters": dict(counters),
     }

@@ -86,7 +86,7 @@ def _read(connection: Connection, passed_over: type[InvalidInput]) -> Deployed:
     found = _if_there(lambda: _stream(connection, ours), passed_over) or Deployed(ours=ours)
     naming.require_owner(found.config, name, ident)
     recorded = _recorded_job(state)
-    if recorded not in (None, *naming.names_on_record(name, ident)):
+    if recorded not in (None, naming.own_name(name, ident)):
         raise Refused(
             f"job {name}, id {ident}",
             seen=f"topic {connection.state_topic} is of job {recorded}",

@@ -1,8 +1,7 @@
 """The records of our own durable state, and reading them (read-committed).
 
-Keys are UTF-8 strings, values JSON objects with `"version": 2`. Version 1 had no orphans,
-failovers and audit chain; what it lacks has a default, so it is read too. A record of
-any other version, or one that can't be read, is an error that names its offset: whoever
+Keys are UTF-8 strings, values JSON objects with `"version": 1`. A record of any other
+version, or one that can't be read, is an error that names its offset: whoever
 leads on a state that it doesn't understand destroys it. What has none of our keys is
 nobody's state (decision 15): it is left out, and told of.
 """
@@ -24,13 +23,10 @@ from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicReco
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
 from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID
 
-VERSION = 2
+VERSION = 1
 LEADER, DEPLOYMENT = "leader", "deployment"
 TAKE_OVER = "take-over"
 """Key of the mark that each take-over begins with; whoever leads has a record after it."""
-TRANSACTIONAL_ID = "transactional_id"
-"""Field of the mark: by which id it was made. An earlier release's has none."""
-_READABLE = (1, VERSION)
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _STATE = frozenset(name.encode() for name in (JOB, LEADER, DEPLOYMENT, TAKE_OVER))
 _STATE_BY_NAME = tuple(prefix.encode() for prefix in (GROUP, HOST, UUID, REFUSED))
@@ -120,7 +116,7 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
         raise refuse(f"key {key}, a value that is no object")
     fields = cast("dict[str, Any]", value)
     version: object = fields.get("version")
-    if type(version) is not int or version not in _READABLE:
+    if type(version) is not int or version != VERSION:
         raise refuse(
             f"key {key}, field version: {version!r} instead of {VERSION}",
             "a samza_dagster that knows this version",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.replicas import TRANSACTIONS, kept_topics, no_write_because
 from samza_dagster.metadata.state_topic import (
     TAKE_OVER,
-    TRANSACTIONAL_ID,
     Snapshot,
     encode_record,
     read_snapshot,
@@ -43,7 +42,6 @@ RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a tr
 class StateWriter:
     """Commits records to the state topic and others in one transaction a call.
 
-    `former_id` is asked at a take-over: by which other transactional id the topic is led, if any.
     Every mark says by which id it was made. One thread at a time may call it. `timeout_s` bounds
     every call; why it is and whether others are answered takes 12 s more of one that fails.
     """
@@ -56,10 +54,8 @@ class StateWriter:
         *,
         client_config: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
-        former_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
-        self._former_id = former_id
         self._state_topic = state_topic
         self._transactional_id = transactional_id
         self._timeout_s = timeout_s
@@ -99,7 +95,6 @@ class StateWriter:
         writer then leads and must not go on), `Unreachable` (who leads isn't known: call
         it again).
         """
-        former = self._former_id()
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._end.offset(timeout_s)  # refuses before anybody is fenced
@@ -107,8 +102,6 @@ class StateWriter:
             try:
                 self._producer = self._fence(self._transactional_id, deadline, timeout_s)
                 self._fenced, self._pending, self._in_transaction = "", None, False
-                if former is not None:
-                    self._fence(former, deadline, timeout_s)
                 mark = self._mark(claim or {}, deadline)
                 snapshot = read_snapshot(
                     self._cluster,
@@ -188,10 +181,9 @@ class StateWriter:
 
     def _mark(self, claim: Mapping[str, Any], deadline: float) -> int:
         """Commits the mark of this take-over; returns its offset."""
-        claimed = {**claim, TRANSACTIONAL_ID: self._transactional_id}
         while True:
             self._last_offset = -1
-            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claimed)),)
+            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claim)),)
             self._finish(deadline)
             if self._last_offset >= 0:
                 return self._last_offset

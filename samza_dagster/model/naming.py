@@ -88,30 +88,12 @@ def _hex(found: re.Match[str]) -> str:
     return "".join(f"..{byte:02x}" for byte in found[0].encode())
 
 
-def names_on_record(job_name: str, job_id: str) -> tuple[str, str]:
-    """What the job's own state may call it: an earlier release wrote the second form."""
-    return own_name(job_name, job_id), f"{job_name}-{job_id}"
-
-
 def transactional_id(job_name: str, job_id: str) -> str:
     """The transactional id whose holder writes the job's state topic: one id a topic.
 
     Jobs that share the topic by Samza's rule for names share it too, and fence one another.
     """
     return f"samza-dagster-{own_name(_flat(job_name), _flat(job_id))}"
-
-
-def former_transactional_id(job_name: str, job_id: str) -> str:
-    """The id that an earlier release led by; other jobs may have the same."""
-    return f"samza-dagster-{job_name}-{job_id}"
-
-
-def sharers_of_former_id(job_name: str, job_id: str) -> tuple[str, ...]:
-    """State topics of other jobs that `former_transactional_id` of this one may lead."""
-    joined = f"{job_name}-{job_id}"
-    cuts = [at for at, character in enumerate(joined) if character == "-"]
-    found = {state_topic(joined[:at], joined[at + 1 :]) for at in cuts if joined[:at]}
-    return tuple(sorted(found - {state_topic(job_name, job_id)}))
 
 
 def is_standby(processor_id: str) -> bool:

@@ -74,8 +74,7 @@ class CheckedHistory:
         life = _Life(record)
         self._lives[record.execution_id] = self._newest[record.processor_id] = life
         self._undead.setdefault(record.group_id, []).append(life)
-        if record.grouping:
-            self._owners.setdefault(record.grouping, {})[record.execution_id] = life
+        self._owners.setdefault(record.grouping, {})[record.execution_id] = life
         self._highest_epoch = record.epoch
         if self._first_epoch is None:
             self._first_epoch = record.epoch
@@ -104,12 +103,9 @@ class CheckedHistory:
         _check_time(record, named.at_ms, f"the end of {named.execution_id}")
 
     def _check_regrouped(self, record: AuditRecord) -> None:
-        """Its tasks may have been those of any processor that was started under other groups.
-
-        Of what an older release started it isn't known which tasks it has.
-        """
+        """Its tasks may have been those of any processor that was started under other groups."""
         for grouping, owners in self._owners.items():
-            if owners and record.grouping not in ("", grouping):
+            if owners and record.grouping != grouping:
                 raise Broken(
                     Rule.REGROUPED,
                     f"{record.execution_id} starts on {record.host}, its tasks grouped as "

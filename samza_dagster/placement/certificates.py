@@ -40,13 +40,12 @@ class AuditRecord(Evolving):
     not known dead, orphans included), and the lag known of the standby whose place it takes;
     `left_behind` those of the group that were started on this host, have ended, and are on
     another machine than the one that bears its name now, as processor → execution id;
-    `grouping` is equal for starts under which each group has the same tasks ("" of a start that
-    an older release recorded); `spun_up_by` is the request that this standby was started for,
-    of its first start.
+    `grouping` is equal for starts under which each group has the same tasks; `spun_up_by` is the
+    request that this standby was started for, of its first start.
     Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
     `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them;
     `previous_at_ms` is when the record before was written, which stays known when that one is
-    gone (None of the first, and of one that follows a record of an older release).
+    gone (None of the first).
     """
 
     number: int

@@ -2,7 +2,7 @@
 
 `None` fields and empty defaults are written too, so a record shows all that it says.
 A reader is strict: an unknown version, an unknown field or a wrong type is refused.
-A missing field is taken only when it has a default (a record of an older release).
+A missing field is taken only when it has a default.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState, Processor
+from samza_dagster.placement.state import Group, Host, JobState
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, int, bool})
-_KEYS = {"orphans": "ghosts", "journal": "books"}
-"""Fields that records have under another name: running jobs have such records."""
 
 
 class Misfit(Exception):
@@ -82,7 +80,7 @@ def encode(value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
-        return {_KEYS.get(name, name): encode(getattr(value, name)) for name in names}
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, frozenset):
@@ -125,34 +123,24 @@ def expect(kind: type[T], value: Any, path: str) -> T:
 
 
 @cache
-def _hints(kind: type) -> dict[str, tuple[str, Any]]:
-    """Key of a record → the field and its type."""
-    return {_KEYS.get(name, name): (name, hint) for name, hint in get_type_hints(kind).items()}
+def _hints(kind: type) -> dict[str, Any]:
+    """Field → its type."""
+    return get_type_hints(kind)
 
 
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", expect(dict, value, path))
     hints = _hints(kind)
-    if kind is Processor and "avoid_host" in fields:
-        fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
     decoded: dict[str, Any] = {}
     for key, entry in fields.items():
-        name, hint = hints[key]
-        decoded[name] = decode(hint, entry, f"{path}.{key}")
+        decoded[key] = decode(hints[key], entry, f"{path}.{key}")
     try:
         return kind(**decoded)
     except TypeError as error:
         raise Misfit(path, str(error)) from error
-
-
-def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 remembered one host where a start had failed, not all of them."""
-    kept = dict(fields)
-    avoided = kept.pop("avoid_host")
-    return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
 
 
 def _read(kind: type[T], value: Any, path: str) -> T:

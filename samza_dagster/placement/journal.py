@@ -2,8 +2,7 @@
 
 The records in an agent's directory are its journal, which has an id that lasts as long as the
 directory. That they lack an incarnation proves it dead only if it was started on them: an
-agent with another journal, on another machine or in another directory, knows nothing of it. An
-agent of an older release tells no id; there the boot of its machine stands for it.
+agent with another journal, on another machine or in another directory, knows nothing of it.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ from samza_dagster.placement.state import Host, Incarnation
 def know(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
     """Whether its host's agent goes by the journal that it was started on.
 
-    What they lack of it then doesn't exist, and what that agent says of it counts.
+    What they lack of it then doesn't exist, and what that agent says of it counts. One that was
+    begun before this leader knew of the journal there has "", and was begun on that one.
     """
     known = hosts.get(incarnation.host)
-    if known is None:
-        return True
-    if incarnation.journal:
-        return incarnation.journal == known.journal
-    return incarnation.boot_id in ("", known.boot_id)
+    return known is None or incarnation.journal in ("", known.journal)
 
 
 def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:

@@ -279,7 +279,7 @@ class Host(Evolving):
     is when the wait for it began, and it is lost after the limit. `alive` is what was
     last known. Two hosts of the same `fault_domain` may fail together; "" is unknown.
     `journal` is the id of the records that its agent goes by, `boot_id` of its machine's
-    boot; "" is an agent, or a record, of an older release.
+    boot; "" until one has registered.
     """
 
     host: str

@@ -124,7 +124,7 @@ def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
         )
     if record.number == 1 and record.previous_hash != FIRST_HASH:
         raise Broken(Rule.CHAIN, f"the first record follows {record.previous_hash:.12}")
-    if before is not None and record.previous_at_ms not in (None, before.at_ms):
+    if before is not None and record.previous_at_ms != before.at_ms:
         raise Broken(
             Rule.CHAIN,
             f"the one before was written at {before.at_ms}, not at {record.previous_at_ms}",
@@ -138,7 +138,7 @@ def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
 
 def _beginning_missed(first: AuditRecord, since_ms: int | None) -> AuditViolation | None:
     at_ms = first.previous_at_ms
-    if first.number == 1 or at_ms is None or since_ms is None or at_ms < since_ms:
+    if at_ms is None or since_ms is None or at_ms < since_ms:
         return None
     return AuditViolation(
         1,

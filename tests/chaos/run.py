@@ -161,7 +161,7 @@ class ChaosRun:
             len(found) == self._job.actives * (1 + self._job.standbys)
             and all(map(runs, found))
             and hosts == set(self._job.host_names)
-            and all(orphan["ended"] is not None for orphan in status["ghosts"])
+            and all(orphan["ended"] is not None for orphan in status["orphans"])
             and self._brokers_are_whole()
             and self._nothing_missing(watch)
         )

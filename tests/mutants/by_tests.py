@@ -37,7 +37,7 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "audit_rules.py": _HISTORIES,
     "verification.py": _HISTORIES,
     "certificates.py": ("test_audit_records.py",),  # who verifies computes digests alike
-    "codec.py": ("test_placement_codec.py", "test_older_records.py"),
+    "codec.py": ("test_placement_codec.py",),
     "reading.py": ("test_placement_codec.py", "test_audit_records.py"),
     "condition.py": ("test_condition.py",),
     "explain.py": ("test_explanations.py", "test_scenes.py", "test_stories.py"),
@@ -51,7 +51,7 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "responses.py": ("test_request_steps.py",),  # no history has too much to say
     "rules.py": (_READ_TWICE,),
     "texts.py": ("test_explanations.py", "test_scenes.py", "test_stories.py"),
-    "state.py": ("test_placement_codec.py", "test_older_records.py"),  # defaults: older records
+    "state.py": ("test_placement_codec.py",),  # defaults: older records
 }
 """Each of these modules, and the unit tests of what it reads."""
 

@@ -28,7 +28,11 @@ EQUIVALENT: dict[Place, str] = {
             "nothing starts but on a host that has registered, and none is dropped; the operand"
             " is there for the type"
         )
-        for line in ("known is not None", "if known is None or (incarnation.journal,")
+        for line in (
+            "known is not None",
+            "if known is None or (incarnation.journal,",
+            "return known is None or incarnation.journal in",
+        )
     },
     ("record.py", "if TYPE_CHECKING:", "condition negated"): (
         "each record's own `evolve` stands before that of `Evolving`"
@@ -67,11 +71,6 @@ EQUIVALENT: dict[Place, str] = {
         for kept in ("self._uuids", "self._refused")
         for change in ("0 → -1", "0 → 1")
     },
-    (
-        "verification.py",
-        "if first.number == 1 or at_ms is None or since_ms is None or at_ms < since_ms:",
-        "operand 1 dropped",
-    ): "a first record that follows another has broken the chain before, and nothing else is told",
     (
         "audit_rules.py",
         "return bool(self.ends) and self.ends[-1].how == Ended.DEAD",

@@ -37,7 +37,7 @@ def unsettled(job: RunningJob, extra: int = 0) -> str:
     for what in ("actions", "failovers"):
         if status[what]:
             return f"{what}: {status[what]}"
-    for orphan in status["ghosts"]:
+    for orphan in status["orphans"]:
         if orphan["ended"] is None or orphan["host"] in up:
             return f"orphan: {orphan}"
     known = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}

@@ -98,7 +98,6 @@ _COLUMN_OF = {
     "agent-down": "agent restart",
     "capacity": "other agent",
     "rack": "other agent",
-    "agent-release": "other agent",
     "kill": "death",
     "expire": "expired reservation",
     "reread": "metastore twice",

@@ -110,7 +110,7 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
         host.epoch = leader.epoch
     host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
     host.restarted = False
-    journal = "" if host.older_release else f"{world.job}-directory-{host.directory}"
+    journal = f"{world.job}-directory-{host.directory}"
     agent = (journal, f"{world.job}-boot-{host.boot}")
     if known.agent not in (None, agent):
         leader.requests.host_replaced(name)
@@ -126,7 +126,6 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     world.touched()
     domain = host.fault_domain if leader.heeds_domains else ""
     handle(world, ev.HostRegistered(now, name, frozenset(host.journal), domain, *agent))
-    host.unnamed = host.older_release
     if leader.standing is ProcessState.LEADING:
         place_all(world, leader)
     return True

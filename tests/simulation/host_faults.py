@@ -20,8 +20,7 @@ def possible(world: WorldState, name: str, host: VirtualHost) -> list[Move]:
     found += [Move("kill", (name, entry.processor_id)) for entry in host.live()]
     found.append(Move("agent-restart" if host.agent_up else "agent-up", (name,)))
     found += [Move("agent-down", (name,)), Move("reboot", (name,)), Move("reimage", (name,))]
-    if not host.unnamed:
-        found.append(Move("other-directory", (name,)))
+    found.append(Move("other-directory", (name,)))
     if host.agent_up:
         found += registrations.possible(world, host)
     found += [Move("clock", (name, ms)) for ms in CLOCK_STEPS_MS]
@@ -122,13 +121,9 @@ def _reboot(*, keeps_disk: bool) -> Handler:
     return reboot
 
 
-@at_host(lambda host: host.frozen is None and not host.unnamed and not host.older_release)
+@at_host(lambda host: host.frozen is None)
 def _other_directory(world: WorldState, host: VirtualHost) -> None:
-    """The agent ends, another begins in an empty directory; wardens and containers live on.
-
-    Not of an older release, nor before an agent has registered that tells an id: to whom the
-    boot of the machine must do, the empty directory would prove dead what lives on.
-    """
+    """The agent ends, another begins in an empty directory; wardens and containers live on."""
     passing.stir(world, host)
     _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
 

@@ -82,8 +82,7 @@ class VirtualHost:
     `restarted` is an agent that has yet to say its first word. `directory` and `boot` count
     the agent's directories and the machine's boots under this name; `bereft` is one whose
     machine had another directory since its boot, so nobody can tell what became of that.
-    `begun_with` are the fault domain and the room, in containers, that it had at first. An agent
-    of an `older_release` tells no id of its directory; `unnamed` until one that does has registered.
+    `begun_with` are the fault domain and the room, in containers, that it had at first.
 
     A former host is what goes on when another has taken its name: `shares_machine_of` is that
     one while both are on one machine, "" when the former has a machine of its own.
@@ -106,8 +105,6 @@ class VirtualHost:
     boot: int = 1
     bereft: bool = False
     begun_with: tuple[str, int] = ("", 4)
-    older_release: bool = False
-    unnamed: bool = False
     shares_machine_of: str = ""
     grant: LeaseGrant | None = None
     late_grant: LeaseGrant | None = None
@@ -336,7 +333,6 @@ class VirtualHost:
         self.agent_up = self.restarted = True
         self.reports.clear()
         self.late.clear()
-        self.unnamed = self.unnamed or self.older_release
         self.commands[:0] = [(self.epoch, command) for command in self.unacknowledged]
         self.unacknowledged.clear()
 

@@ -1,6 +1,6 @@
-"""What an agent tells otherwise when it registers again: its capacity, its rack, its release.
+"""What an agent tells otherwise when it registers again: its capacity, its rack.
 
-Each is an option, or the program, of an agent that is started in another's stead, on the
+Each is an option of an agent that is started in another's stead, on the
 same directory; wardens and containers live on.
 """
 
@@ -26,7 +26,6 @@ def possible(world: WorldState, host: VirtualHost) -> list[Move]:
     return [
         Move("capacity", (name, room)),
         Move("rack", (name, _other_rack(world, host))),
-        Move("agent-release", (name, "present" if host.older_release else "older")),
     ]
 
 
@@ -41,10 +40,10 @@ def _other_rack(world: WorldState, host: VirtualHost) -> str:
 
 
 def as_at_first(host: VirtualHost) -> None:
-    """Its agent has the rack and the release that it began with."""
+    """Its agent has the rack that it began with."""
     rack, _ = host.begun_with
-    if host.fault_domain != rack or host.older_release:
-        host.fault_domain, host.older_release = rack, False
+    if host.fault_domain != rack:
+        host.fault_domain = rack
         host.begin_anew()
 
 
@@ -77,16 +76,7 @@ def _rack(host: VirtualHost, domain: str) -> bool:
     return True
 
 
-def _release(host: VirtualHost, which: str) -> bool:
-    """An agent of an older release tells no id of its journal; its machine's boot stands for it."""
-    if host.older_release == (which == "older"):
-        return False
-    host.older_release = which == "older"
-    return True
-
-
 HANDLERS: dict[str, Handler] = {
     "capacity": _restart(_capacity),
     "rack": _restart(_rack),
-    "agent-release": _restart(_release),
 }

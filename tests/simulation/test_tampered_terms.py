@@ -164,10 +164,10 @@ def test_a_start_of_a_thousand_containers_is_of_some_megabytes() -> None:
     groups = {str(n): a_group(n) for n in range(500)}
     state = replace(state, groups=state.groups.update(groups))
     for key, value in changed(JobState(JOB), state, leader_epoch=1):
-        topic[key] = {"version": 2, **(value or {})}
+        topic[key] = {"version": 1, **(value or {})}
     for number in range(state.limits.remembered_uuids):
         uuid = f"88b0d30c-d518-4307-9e8e-{number:012}"
-        topic[f"uuid/{uuid}"] = {"version": 2, "at_ms": 1_700_000_000_000}
+        topic[f"uuid/{uuid}"] = {"version": 1, "at_ms": 1_700_000_000_000}
     line = start_line_of(1, topic, restore(topic, JOB))
     assert 1_000_000 < len(line) < 4_000_000, f"{len(line):,}"
 

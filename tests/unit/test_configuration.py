@@ -174,16 +174,3 @@ def test_directories_are_those_of_xdg(environment: dict[str, str], tmp_path: Pat
     assert "/relative/" not in str(
         sandboxes_directory({**environment, "XDG_DATA_HOME": "relative"})
     )
-
-
-def test_nobody_loses_a_sandbox_or_what_was_fetched(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    """The directory of earlier releases goes on to be used where it is, a named one before it."""
-    (tmp_path / ".samza_dagster").mkdir()
-    environment["XDG_DATA_HOME"] = "/data"
-    assert sandboxes_directory(environment) == tmp_path / ".samza_dagster/sandboxes"
-    assert artifacts_directory(environment) == tmp_path / ".samza_dagster/artifacts"
-    environment["SAMZA_DAGSTER_HOME"] = "/one"
-    assert str(sandboxes_directory(environment)) == "/one/sandboxes"
-    assert str(artifacts_directory(environment)) == "/one/artifacts"

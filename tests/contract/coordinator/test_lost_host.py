@@ -47,9 +47,9 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     killed_at = time.time()
     kill_host(job, host)
     ends = lease_end(job, host)
-    status = until("the loss is seen", lambda: (s := job.status()) and s["ghosts"] and s)
-    assert {orphan["host"] for orphan in status["ghosts"]} == {host}
-    assert all(orphan["lost_at_ms"] < orphan["lease_ends_ms"] for orphan in status["ghosts"])
+    status = until("the loss is seen", lambda: (s := job.status()) and s["orphans"] and s)
+    assert {orphan["host"] for orphan in status["orphans"]} == {host}
+    assert all(orphan["lost_at_ms"] < orphan["lease_ends_ms"] for orphan in status["orphans"])
     after = until(
         "everything runs",
         lambda: (
@@ -68,5 +68,5 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     assert first >= ends, f"started {ends - first:.3f} s before the lease was over"
     assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
     job.start_agent(host)
-    until("nothing is in doubt", lambda: (s := job.status()) and not s["ghosts"] and s)
+    until("nothing is in doubt", lambda: (s := job.status()) and not s["orphans"] and s)
     assert job.wait_until_running()["0"]["pid"] == after["0"]["pid"]

@@ -20,7 +20,6 @@ from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
-FORMER = "tests.rig.former_names"
 SMALL = {"hosts": 1, "actives": 1, "standbys": 0}
 
 
@@ -122,41 +121,3 @@ def test_a_job_is_refused_on_the_topics_of_another(named: Callable[..., Job]) ->
     leader.send_signal(signal.SIGCONT)
     assert first.coordinators == [leader]
     restart(first)
-
-
-def test_a_leader_of_the_release_before_is_taken_over_by_its_former_id(
-    named: Callable[..., Job],
-) -> None:
-    """It is fenced by the id that it has, and its container runs on under the id that it has."""
-    job = named("former", "eu-1", coordinator_module=FORMER)
-    job.start()
-    before, older = job.processors(), job.coordinator
-    assert older is not None
-    assert before["0"]["execution_id"].startswith("former-eu-1-0-")
-    job.coordinator_module = Job.coordinator_module
-    job.start_coordinator("--take-over", "now")
-    assert older.wait(timeout=60 * PACE) == 1
-    leads(job, 2)
-    after = job.wait_until_running()
-    assert (after["0"]["pid"], after["0"]["execution_id"]) == (
-        before["0"]["pid"],
-        before["0"]["execution_id"],
-    )
-    restart(job)
-    assert job.processors()["0"]["execution_id"].startswith("former-eu..2d1-0-")
-
-
-def test_a_former_id_that_another_job_leads_by_is_left_to_it(named: Callable[..., Job]) -> None:
-    """The release before led `left`/`eu-1` by the id that `left-eu`/`1` has taken since."""
-    one, two = named("left", "eu-1", coordinator_module=FORMER), named("left-eu", "1")
-    one.start()
-    before = one.processors()
-    two.start()
-    one.kill_coordinator()
-    one.coordinator_module = Job.coordinator_module
-    one.start_coordinator("--take-over", "now")
-    leads(one, 2)
-    assert one.wait_until_running()["0"]["pid"] == before["0"]["pid"]
-    restart(two)
-    restart(one)
-    assert [len(job.coordinators) for job in (one, two)] == [1, 1]

@@ -57,7 +57,7 @@ def other_topic(cluster: KafkaCluster) -> str:
 
 
 def state(**fields: object) -> bytes:
-    return json.dumps({"version": 2, **fields}).encode()
+    return json.dumps({"version": 1, **fields}).encode()
 
 
 def host_of(mark: bytes | None) -> str:
@@ -113,8 +113,8 @@ def test_a_new_leader_reads_what_the_one_before_committed(
     first.commit([(topic, b"gone", None)])
     snapshot = new_writer().take_over()
     assert [(r.key, r.value, r.offset) for r in snapshot.records.values()] == [
-        ("group/0", {"version": 2, "n": 2}, 3),
-        ("job", {"version": 2, "n": 3}, 5),
+        ("group/0", {"version": 1, "n": 2}, 3),
+        ("job", {"version": 1, "n": 3}, 5),
     ]
     # A mark, five records, four markers, and up to the second mark, which is read, too.
     assert snapshot.end == 11
@@ -152,7 +152,7 @@ def test_an_end_that_the_broker_tells_too_low_hides_nothing_from_a_leader(
     monkeypatch.setattr(TopicEnd, "offset", too_low)
     snapshot = new_writer().take_over()
     assert answers["asked"] > 0
-    assert snapshot.records["job"].value == {"version": 2, "n": 4}
+    assert snapshot.records["job"].value == {"version": 1, "n": 4}
 
 
 def test_a_take_over_that_lost_against_another_leads_nowhere(
@@ -195,7 +195,7 @@ def test_the_older_writer_is_fenced_and_nothing_of_it_is_visible(
     with pytest.raises(Fenced) as raised:
         old.commit([(topic, b"leader", state(epoch=99))])
     assert raised.value.exit_code == 1
-    assert snapshot.records["leader"].value == {"version": 2, "epoch": 1}
+    assert snapshot.records["leader"].value == {"version": 1, "epoch": 1}
     young.commit([(topic, b"leader", state(epoch=2))])
     with pytest.raises(Fenced):
         old.commit([(topic, b"leader", state(epoch=99))])
@@ -344,7 +344,7 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
     writer.commit([(topic, b"group/a", state(n=1)), (topic, b"group/b", b'{"version":3}')])
     writer.commit([(topic, b"group/a", None)])
     assert [(r.key, r.value) for r in (seen.get(timeout=10), seen.get(timeout=10))] == [
-        ("group/a", {"version": 2, "n": 1}),
+        ("group/a", {"version": 1, "n": 1}),
         ("group/a", None),
     ]
     assert f"topic {topic}, offset 3: key group/b, field version: 3" in told.get(timeout=10).seen

@@ -173,18 +173,18 @@ def _judge_ends(taken: Taken) -> None:
     event = taken.event
     if (isinstance(event, ev.ContainerStopped | ev.StartFailed)) and (
         ((event.execution_id, event.host) not in forgotten)
-        != _was_of_other_books(taken, event.execution_id)
+        != _was_of_another_journal(taken, event.execution_id)
     ):
         raise taken.broken(JOURNAL_BALANCES, f"{event.host} still keeps {event.execution_id}")
 
 
-def _was_of_other_books(taken: Taken, execution_id: str) -> bool:
+def _was_of_another_journal(taken: Taken, execution_id: str) -> bool:
     """An orphan of a journal that its host doesn't have: who says that it is dead never knew it."""
     for group in taken.before.groups.values():
         for orphan in group.orphans:
             host = taken.before.hosts.get(orphan.incarnation.host)
             if orphan.incarnation.execution_id == execution_id and host is not None:
-                return not origins.are_its(host.journal, host.boot_id, orphan.incarnation)
+                return not origins.are_its(host.journal, orphan.incarnation)
     return False
 
 

@@ -8,20 +8,15 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Host, Incarnation, Orphan
 
 
-def are_its(journal: str, boot_id: str, incarnation: Incarnation) -> bool:
-    """Whether it was started on this journal: then its silence says something.
-
-    Without an id of its own, the boot of the machine tells; without that, nothing does.
-    """
-    if incarnation.journal:
-        return incarnation.journal == journal
-    return incarnation.boot_id in ("", boot_id)
+def are_its(journal: str, incarnation: Incarnation) -> bool:
+    """Whether it was started on this journal, or before any was known: then its silence says something."""
+    return incarnation.journal in ("", journal)
 
 
 def knows(event: ev.HostRegistered, incarnation: Incarnation) -> bool:
     """Whether who registers can tell what became of it."""
     listed = incarnation.execution_id in event.execution_ids
-    return listed or are_its(event.journal, event.boot_id, incarnation)
+    return listed or are_its(event.journal, incarnation)
 
 
 def as_known(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
@@ -35,7 +30,7 @@ def _is_elsewhere(host: Host | None, left: Incarnation) -> bool:
     """Whether its machine has lost its host's name: neither boot nor journal is those."""
     if host is None or "" in (left.boot_id, host.boot_id) or left.boot_id == host.boot_id:
         return False
-    return not are_its(host.journal, host.boot_id, left)
+    return not are_its(host.journal, left)
 
 
 def is_left_behind(hosts: Mapping[str, Host], orphan: Orphan) -> bool:

@@ -167,7 +167,7 @@ def test_no_record_at_all_is_said(
 @pytest.mark.parametrize(
     ("since_ms", "code", "said"),
     [
-        (None, 0, "how long their topic keeps them isn't known"),
+        (None, 0, "how long their topic keeps them, or how old they were, isn't known"),
         (1_021, 1, "the topic keeps what was written since"),
         (1_022, 0, "dropped by age"),
     ],

@@ -49,7 +49,7 @@ def full(eid: str = "e1") -> dict[str, Any]:
         "highest_epoch": 4,
         "losses": 0,
         "fault_domain": "rack",
-        "books": "b",
+        "journal": "b",
         "resources": {"memory_mb": 9_000, "cores": 9, "free_memory_mb": 9_000, "free_cores": 9},
         "reservations": [{"request_id": "r1", "memory_mb": 1, "cores": 1, "execution_id": eid}],
         "containers": [

@@ -277,12 +277,6 @@ def test_a_process_of_this_machine_is_looked_up() -> None:
     assert Leader.of(here.to_json()) == here
 
 
-def test_a_leader_of_an_older_release_shows_no_sign_of_life() -> None:
-    """Its silence tells nothing, so it isn't waited for; its leases are."""
-    older = Leader.of({"epoch": 7, "since_ms": 1, "host": "h"})
-    assert (older.ended, older.epoch, older.lease_ms) == (True, 7, 120_000)
-
-
 @pytest.mark.parametrize(
     ("lease_ms", "host_timeout_ms", "told"),
     [

@@ -37,7 +37,7 @@ def test_any_record_reads_back(key: str, value: dict[str, object]) -> None:
     key_bytes, value_bytes = encode_record(key, value)
     record = decode_record("t", TopicRecord(key_bytes, value_bytes, 7, 3))
     assert (record.key, record.offset, record.timestamp_ms) == (key, 3, 7)
-    assert record.value == {"version": 2, **value}
+    assert record.value == {"version": 1, **value}
 
 
 def test_a_deletion_has_no_value() -> None:
@@ -46,7 +46,7 @@ def test_a_deletion_has_no_value() -> None:
     assert decode_record("t", TopicRecord(b"k", None, 0, 0)).value is None
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", True, 1.0, None])
+@pytest.mark.parametrize("version", [0, 2, "1", True, 1.0, None])
 def test_another_version_is_refused(version: object) -> None:
     """By topic, offset and key; whoever doesn't know a version must not lead on it."""
     value = json.dumps({"version": version}).encode()
@@ -112,8 +112,8 @@ def test_bytes_under_a_key_that_isnt_ours_keep_nobody_from_leading(
     monkeypatch: pytest.MonkeyPatch, junk: bytes
 ) -> None:
     """They are nobody's state: left out, and told of. So is a record of them that could be read."""
-    strange = [(key, value) for key in FOREIGN for value in (b'{"version":2}', junk)]
-    readable = b'{"version":2}'
+    strange = [(key, value) for key in FOREIGN for value in (b'{"version":1}', junk)]
+    readable = b'{"version":1}'
     found = snapshot(monkeypatch, (b"job", readable), (b"y", readable), *strange)
     assert list(found.records) == ["job"]
     assert [(record.key, record.value) for record in found.foreign] == [
@@ -162,7 +162,7 @@ def test_a_watch_takes_nothing_foreign_for_state_or_for_a_sign_of_life(
     reader.watch_mail(mail.append, on_foreign=foreign.append)
     for tap in taps:
         for key in (b"job", b"request/x", *FOREIGN):
-            tap(TopicRecord(key, b'{"version":2}', 0, 0))
+            tap(TopicRecord(key, b'{"version":1}', 0, 0))
             tap(TopicRecord(key, None, 0, 0))
     assert [record.key for record in seen] == ["job", "job"]
     assert bad == []

@@ -86,11 +86,9 @@ def test_one_transactional_id_for_each_state_topic(
 
 @given(st.from_regex(r"[A-Za-z0-9_-]+", fullmatch=True), st.from_regex(r"\w+", fullmatch=True))
 def test_a_job_whose_id_has_no_hyphen_keeps_its_names(name: str, job_id: str) -> None:
-    """So an upgrade renames next to nothing."""
+    """They read as one would write them."""
     assume(job_id.isascii())
     assert naming.own_name(name, job_id) == f"{name}-{job_id}"
-    former = naming.former_transactional_id(name, job_id)
-    assert ("_" in former) == (naming.transactional_id(name, job_id) != former)
 
 
 @given(JOBS)
@@ -109,9 +107,3 @@ def test_a_stream_is_of_the_job_that_it_names(job: tuple[str, str]) -> None:
     naming.require_owner({"job.name": name}, name, "1")
     with pytest.raises(Refused, match="is of job"):
         naming.require_owner({"job.name": f"{name}x", "job.id": job_id}, name, job_id)
-
-
-def test_the_topics_that_a_former_id_may_lead() -> None:
-    """All ways to cut the joined name, but this job's own."""
-    assert naming.sharers_of_former_id("orders", "eu-1") == ("__samza_dagster_orders-eu_1",)
-    assert naming.sharers_of_former_id("wd_v1", "1") == ()

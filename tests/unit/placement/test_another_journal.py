@@ -48,9 +48,6 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
     assert told.rule is Rule.SAME_HOST
 
 
-# -- agents of the release before, which tell no id ---------------------------------------
-
-
 def with_journal(state: JobState, journal: str, boot_id: str) -> JobState:
     """The state as an agent that told so much has left it."""
     group = state.groups["0"]
@@ -69,20 +66,15 @@ def with_journal(state: JobState, journal: str, boot_id: str) -> JobState:
 @pytest.mark.parametrize(
     ("left", "comes", "is_dead"),
     [
-        (("", ""), ("", "boot-1"), True),  # a record of an older release says nothing
-        (("", "boot-1"), ("", "boot-1"), True),
-        (("", "boot-1"), ("", "boot-2"), False),
-        (("", "boot-1"), ("journal-1", "boot-1"), True),
-        (("", "boot-1"), ("journal-1", "boot-2"), False),
-        (("journal-1", "boot-1"), ("", "boot-1"), False),
+        (("journal-1", "boot-1"), ("journal-1", "boot-1"), True),
         (("journal-1", "boot-1"), ("journal-1", "boot-2"), True),
         (("journal-1", "boot-1"), ("journal-2", "boot-1"), False),
     ],
 )
-def test_an_agent_without_an_id_is_told_by_the_boot_of_its_machine(
+def test_what_the_journal_lacks_is_dead_only_by_the_journal_that_it_was_started_on(
     left: tuple[str, str], comes: tuple[str, str], is_dead: bool
 ) -> None:
-    """What it lacks is dead if nothing speaks against that; else it is an orphan."""
+    """Under another one it is an orphan, on the same boot too."""
     state = with_journal(running(limits=QUICK).state, *left)
     event = ev.HostRegistered(state.now_ms, "host-1", frozenset(), "", *comes)
     group = step(state, event).state.groups["0"]

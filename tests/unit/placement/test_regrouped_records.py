@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Phase
 from samza_dagster.placement.verification import verify
 from tests.simulation.steps import handle
-from tests.unit.placement.chronicle import Chronicle, chained, found
+from tests.unit.placement.chronicle import Chronicle, found
 from tests.unit.placement.scenes import PLACES, QUICK, Scene, fresh
 
 pytestmark = pytest.mark.unit
@@ -48,14 +47,6 @@ def test_they_start_once_the_earlier_have_ended(how: str) -> None:
     job.start("1", "host-2", grouping="halves")
     job.start("2", "host-3", grouping="halves")
     assert verify(job.records).ok
-
-
-def test_of_a_start_that_an_older_release_recorded_the_grouping_is_not_known() -> None:
-    """Its history verifies as before, and so does what follows it under the same deployment."""
-    for fields in ({"grouping": ""}, {"deployment_id": "1-a"}):
-        records = regrouped(**fields)
-        records[0] = replace(records[0], grouping="")
-        assert verify(chained(records)).ok
 
 
 def deployed(world: Scene, run: str, groups: dict[str, tuple[str, ...]], grouping: str) -> None:

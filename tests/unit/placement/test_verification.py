@@ -120,13 +120,6 @@ def test_a_beginning_that_was_cut_off_is_found(
     assert verify(records, head_of(records), since_ms=0).ok
 
 
-def test_of_a_beginning_that_an_older_release_wrote_nothing_is_known() -> None:
-    """Its records don't say when the one before was written."""
-    older = replace(moved().records[2], previous_at_ms=None)
-    (older,) = [replace(older, digest=digest_of(older))]
-    assert verify([older], since_ms=0).ok
-
-
 def test_what_a_record_says_of_the_one_before_is_so() -> None:
     """It can't make what is gone older, while that is still there."""
     records = moved().records

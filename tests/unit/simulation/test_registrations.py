@@ -83,30 +83,6 @@ def test_a_start_beside_a_member_is_found_by_what_the_hosts_had_told() -> None:
     assert found.value.invariant == SAME_HOST
 
 
-def test_an_agent_of_an_older_release_is_told_by_its_machines_boot() -> None:
-    """No container is touched where an agent stops telling an id, or tells one again."""
-    world = running()
-    before = world.processes()
-    for which in ("older", "present"):
-        did(world, "agent-release", "host-1", which)
-        world.register("host-1")
-        assert (world.state.hosts["host-1"].journal == "") == (which == "older")
-        for _ in range(20):
-            assert not world.moves() or world.do(world.moves()[0])
-        assert world.processes() == before
-
-
-def test_who_tells_no_id_doesnt_lose_its_directory_in_a_history() -> None:
-    """Its boot would stand for the empty one: the records of an older release can't tell them apart."""
-    world = running()
-    did(world, "agent-release", "host-1", "older")
-    assert not world.do(Move("other-directory", ("host-1",)))
-    did(world, "agent-release", "host-1", "present")
-    assert not world.do(Move("other-directory", ("host-1",)))
-    world.register("host-1")
-    did(world, "other-directory", "host-1")
-
-
 def test_a_reboot_leaves_nothing_held() -> None:
     """As `agent/holdings.py`: what was held was for processes that are gone, or never came."""
     world = running()
