@@ -1,4 +1,4 @@
-"""`samza-dagster completion`: the script that completes commands in a shell, and what it asks a job for."""
+"""What click's completion in a shell asks a job for: its processors and hosts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from samza_dagster.cli.options import Target
 from samza_dagster.model.naming import DESTINATION_WORDS
@@ -15,30 +15,8 @@ from samza_dagster.model.naming import DESTINATION_WORDS
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
-_PROGRAM = "samza-dagster"
 _WITHIN_S = 2.0
 """A shell that waits longer for a key seems to hang."""
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script that completes commands, options, processors and hosts in SHELL.
-
-    Processors and hosts are the job's, as the environment, the file or the options before name it;
-    where it can't be asked within two seconds none are offered.
-
-    \b
-    Examples:
-      eval "$(samza-dagster completion bash)"            # in ~/.bashrc
-      eval "$(samza-dagster completion zsh)"             # in ~/.zshrc
-      samza-dagster completion fish > ~/.config/fish/completions/samza-dagster.fish
-    """
-    from samza_dagster.cli.main import cli
-
-    made = get_completion_class(shell)
-    assert made is not None  # one of the choices
-    click.echo(made(cli, {}, _PROGRAM, "_SAMZA_DAGSTER_COMPLETE").source())
 
 
 def _offered(context: click.Context, names: Callable[[JobView], Collection[str]]) -> list[str]:

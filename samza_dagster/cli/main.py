@@ -51,7 +51,6 @@ _COMMANDS = {
         "Check machine, brokers, job and coordinator; say what mends them.", extra="coordinator"
     ),
     "config": _Command("Show what is configured, and where it was said."),
-    "completion": _Command("Print the script that completes commands in a shell."),
     "monitoring": _Command("Write alert rules for Prometheus and a dashboard for Grafana."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),

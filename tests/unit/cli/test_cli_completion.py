@@ -20,12 +20,6 @@ def offered(*given: str, incomplete: str = "") -> list[str]:
     return [item.value for item in shell.get_completions(list(given), incomplete)]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script_that_asks_the_program(commands: Any, shell: str) -> None:
-    script = commands.run("completion", shell).stdout
-    assert f"_SAMZA_DAGSTER_COMPLETE={shell}_complete" in script
-
-
 def test_commands_and_options_are_offered() -> None:
     assert offered(incomplete="stat") == ["status"]
     assert "--watch" in offered("status", incomplete="--w")
