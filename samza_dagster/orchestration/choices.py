@@ -19,6 +19,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import ANY_HOST, STANDBY
 from samza_dagster.orchestration.config import MOST_DESTINATIONS, OR
 from samza_dagster.orchestration.job_sensor import side_by_side, started
@@ -112,8 +113,6 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
 
     None where it can't be told: the form stays as it was.
     """
-    from samza_dagster.model import TaskMode  # late: a run's start
-
     try:
         with closing(samza.open_client()) as client:
             plan = client.plan(subject_of(key, samza.tag), STANDBY)
@@ -185,21 +184,19 @@ def choices_sensor(
             jobs = samza.each()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"which Samza jobs there are isn't known: {error}")
-        found = side_by_side(jobs, lambda one: _offered(one, is_of_all(job)))
-        read = [one for one in found.values() if one is not None and not isinstance(one, str)]
+        found = side_by_side(jobs, lambda one: _offered(one, is_of_all(job)), context.log)
+        read = [one for one in found.values() if not isinstance(one, str)]
+        summaries = sorted(f"{tag}: {why}" for tag, why in found.items() if isinstance(why, str))
+        if jobs and not read:
+            return dg.SkipReason("; ".join(summaries)[:2_000])
         # What couldn't be read is taken to be as it was.
-        unread = tuple(
-            f"{tag}/" for tag, one in found.items() if one is None or isinstance(one, str)
-        )
-        summaries = sorted(f"{tag}: {one}" for tag, one in found.items() if isinstance(one, str))
+        unread = tuple(f"{tag}/" for tag, one in found.items() if isinstance(one, str))
         offered = [
             (processors_of(job), [key for units, _ in read for key in units]),
             (hosts_of(job), [key for _, hosts in read for key in hosts]),
         ]
         if is_of_all(job):
             offered.append((jobs_of(job), list(found)))
-        elif not read:
-            return dg.SkipReason("; ".join(summaries))
         requests: list[Any] = []
         for of, there in offered:
             known = context.instance.get_dynamic_partitions(str(of.name))
@@ -216,13 +213,10 @@ def choices_sensor(
     return choices
 
 
-def _offered(samza: SamzaClientResource, is_one_of_many: bool) -> tuple[list[str], list[str]] | str:
-    """Return the keys of a job's processors and of its hosts, or why they can't be read."""
-    try:
-        with closing(samza.open_client()) as client:
-            view = client.view()
-    except SamzaDagsterError as error:
-        return f"the job can't be read: {error}"
+def _offered(samza: SamzaClientResource, is_one_of_many: bool) -> tuple[list[str], list[str]]:
+    """Return the keys of a job's processors and of its hosts."""
+    with closing(samza.open_client()) as client:
+        view = client.view()
     within = f"{samza.tag}/" if is_one_of_many else ""
     units = [f"{within}{unit}" for unit in (*view.processors, *view.members)]
     return units, [f"{within}{host}" for host in view.hosts]

@@ -10,18 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError, Unreachable, some_of
+from samza_dagster.metadata.shared_readers import shared_readers
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.versioned import Versioned
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.resource import SamzaClientResource
 
 JOBS_AT_ONCE = 16
 BEGIN_WITHIN_S = 30.0
@@ -47,8 +46,8 @@ class JobTick:
 
 
 TickResult = dg.SensorResult | dg.SkipReason
-Ticking = Callable[[JobTick, "SamzaClientResource"], TickResult]
-Asking = Callable[[JobTick, "SamzaClientResource", "PlacementClient"], TickResult]
+Ticking = Callable[[JobTick, SamzaClientResource], TickResult]
+Asking = Callable[[JobTick, SamzaClientResource, PlacementClient], TickResult]
 Found = TypeVar("Found")
 
 
@@ -124,17 +123,24 @@ def started(running: bool) -> dg.DefaultSensorStatus:
 def side_by_side(
     jobs: Sequence[SamzaClientResource],
     look: Callable[[SamzaClientResource], Found],
-) -> dict[str, Found | None]:
-    """Look at each job; what was found by tag `samza/job`, None of one whose turn hasn't come in time.
+    log: logging.Logger,
+) -> dict[str, Found | str]:
+    """Look at each job; what was found by tag `samza/job`, or why nothing was.
 
     How long a look may take is bounded by the client's own time-outs.
     """
-    from samza_dagster.metadata.shared_readers import shared_readers
-
     began = monotonic()
 
-    def turn(job: SamzaClientResource) -> Found | None:
-        return look(job) if monotonic() - began <= BEGIN_WITHIN_S else None
+    def turn(job: SamzaClientResource) -> Found | str:
+        if monotonic() - began > BEGIN_WITHIN_S:
+            return "left for the next tick"
+        try:
+            return look(job)
+        except SamzaDagsterError as error:
+            return f"can't be read: {error}"
+        except Exception as error:  # one job's fault ends no other's look
+            log.exception(f"{job.tag}: its look failed")
+            return f"failed: {error!r:.200}"
 
     # By chance, so that it isn't always the same ones that are left.
     turns = random.sample(jobs, len(jobs))
@@ -156,18 +162,12 @@ def of_every_job(
 
     def look(job: SamzaClientResource) -> TickResult:
         log = _JobLog(context.log, {"job": job.tag})
-        try:
-            return tick(JobTick(kept.cursors.get(job.tag), context.instance, log), job)
-        except Exception as error:  # one job's fault ends no other's tick
-            log.exception("its tick failed")
-            return dg.SkipReason(f"failed: {error!r:.200}")
+        return tick(JobTick(kept.cursors.get(job.tag), context.instance, log), job)
 
-    return _together(context, kept, side_by_side(jobs, look))
+    return _together(kept, side_by_side(jobs, look, context.log))
 
 
-def _together(
-    context: dg.SensorEvaluationContext, kept: JobCursors, ticks: Mapping[str, TickResult | None]
-) -> dg.SensorResult:
+def _together(kept: JobCursors, ticks: Mapping[str, TickResult | str]) -> dg.SensorResult:
     cursors = {tag: cursor for tag, cursor in kept.cursors.items() if tag in ticks}
     failing = {
         check: {tag: severity for tag, severity in of.items() if tag in ticks}
@@ -177,26 +177,26 @@ def _together(
     runs: list[dg.RunRequest] = []
     events: list[Any] = []
     for tag, result in sorted(ticks.items()):
-        if result is None:
-            said.setdefault("left for the next tick", []).append(tag)
-        elif isinstance(result, dg.SkipReason):
-            said.setdefault(result.skip_message or "", []).append(tag)
-        else:
+        why: dg.SkipReason | str | None
+        if isinstance(result, dg.SensorResult):
             runs += result.run_requests or []
             events += [_of_several(one, tag, failing) for one in result.asset_events or []]
             if result.cursor is not None:
                 cursors[tag] = result.cursor
-            if isinstance(result.skip_reason, dg.SkipReason):
-                said.setdefault(result.skip_reason.skip_message or "", []).append(tag)
-    text = "; ".join(
+            why = result.skip_reason
+        else:
+            why = result
+        text = why.skip_message if isinstance(why, dg.SkipReason) else why
+        if text:
+            said.setdefault(text, []).append(tag)
+    told = "; ".join(
         f"{f'each of {len(ticks)} jobs' if len(tags) == len(ticks) else some_of(tags)}: {what}"
         for what, tags in said.items()
     )
-    context.log.info(text or f"{len(ticks)} jobs")
     return dg.SensorResult(
         run_requests=runs,
         asset_events=events,
-        skip_reason=None if runs or events else text[:2_000],
+        skip_reason=None if runs or events else told[:2_000],
         cursor=JobCursors(cursors, failing).to_text(),
     )
 
