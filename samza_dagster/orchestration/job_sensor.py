@@ -164,10 +164,12 @@ def of_every_job(
         log = _JobLog(context.log, {"job": job.tag})
         return tick(JobTick(kept.cursors.get(job.tag), context.instance, log), job)
 
-    return _together(kept, side_by_side(jobs, look, context.log))
+    return _together(context, kept, side_by_side(jobs, look, context.log))
 
 
-def _together(kept: JobCursors, ticks: Mapping[str, TickResult | str]) -> dg.SensorResult:
+def _together(
+    context: dg.SensorEvaluationContext, kept: JobCursors, ticks: Mapping[str, TickResult | str]
+) -> dg.SensorResult:
     cursors = {tag: cursor for tag, cursor in kept.cursors.items() if tag in ticks}
     failing = {
         check: {tag: severity for tag, severity in of.items() if tag in ticks}
@@ -193,6 +195,7 @@ def _together(kept: JobCursors, ticks: Mapping[str, TickResult | str]) -> dg.Sen
         f"{f'each of {len(ticks)} jobs' if len(tags) == len(ticks) else some_of(tags)}: {what}"
         for what, tags in said.items()
     )
+    context.log.info(told)  # a tick that has something to tell has no skip reason
     return dg.SensorResult(
         run_requests=runs,
         asset_events=events,
