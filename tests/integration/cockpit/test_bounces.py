@@ -58,7 +58,7 @@ def test_a_bounce_whose_worker_is_killed_or_terminated_is_gone_on_with(ready: Co
         ready.runs.terminate(retried.run_id)
         ended = ready.until_bounce(root, "terminated")
         assert (ended.run_id, ended.status.value) == (retried.run_id, "CANCELED")
-        shown = json.loads(ready.command("bounce", "status", root, "--json").stdout)
+        shown = json.loads(ready.command("bounce", "status", ended.run_id, "--json").stdout)
         assert shown["bounce"]["state"] == "terminated"
         assert [(row["processor"], row["status"]) for row in shown["processors"]] == [
             ("0-0", "back"),
