@@ -58,11 +58,6 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line without its end."""
-        line = {**self.fields(record), **_PROCESS, **_ABOUT.get({})}
-        return json.dumps(line, ensure_ascii=False, default=str)
-
-    def fields(self, record: logging.LogRecord) -> Dict[str, Any]:
-        """What the record itself says."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: Dict[str, Any] = {
             "time": "{}.{:03d}Z".format(moment, int(record.msecs)),
@@ -72,4 +67,4 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return line
+        return json.dumps({**line, **_PROCESS, **_ABOUT.get({})}, ensure_ascii=False, default=str)

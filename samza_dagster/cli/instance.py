@@ -7,10 +7,8 @@ from typing import cast
 
 import click
 
-from samza_dagster.agent.logs import FORMATS
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json
-from samza_dagster.configuration import variable
 from samza_dagster.errors import InvalidInput
 
 
@@ -23,44 +21,31 @@ from samza_dagster.errors import InvalidInput
     show_default=True,
     help="Where runs, events and schedules are kept.",
 )
-@click.option(
-    "--log-format",
-    envvar=variable("log_format"),
-    type=click.Choice(FORMATS),
-    default=FORMATS[0],
-    show_default=True,
-    help="Of what the processes of runs log on stderr.",
-)
 @click.option("--force", is_flag=True, help="Replace one that says something else.")
 @json_option
-def instance(*, home: Path, storage: str, log_format: str, force: bool, as_json: bool) -> None:
+def instance(*, home: Path, storage: str, force: bool, as_json: bool) -> None:
     """Write dagster.yaml into HOME (a DAGSTER_HOME, made if it isn't there).
 
-    Its queue runs one placement at a time per container group. On PostgreSQL the
-    environment variable DAGSTER_POSTGRES_URL holds the database's address.
+    Dagster's own queue, with one placement at a time per container group. On PostgreSQL
+    the environment variable DAGSTER_POSTGRES_URL holds the database's address.
 
     \b
     Examples:
       samza-dagster instance /var/lib/samza-dagster
     """
-    from samza_dagster.orchestration.deploy.instance import (
-        FILE,
-        Storage,
-        instance_text,
-        write_instance,
-    )
+    from samza_dagster.orchestration.instance import FILE, Storage, instance_text, write_instance
 
     chosen = cast("Storage", storage)
     path = home / FILE
     try:
-        text = instance_text(chosen, log_format).encode()
+        text = instance_text(chosen).encode()
         if not force and path.exists() and path.read_bytes() != text:
             raise InvalidInput(
                 f"write {path}",
                 seen="it is there and says something else",
                 fix="keep it, or replace it with --force",
             )
-        write_instance(home, storage=chosen, log_format=log_format)
+        write_instance(home, storage=chosen)
     except OSError as error:
         raise InvalidInput(
             f"write {path}",

@@ -11,27 +11,29 @@ processor may go to now, once it is chosen. It can be launched as it is: the fir
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from contextlib import closing
 from functools import cache
 from typing import Any
 
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import ANY_HOST, STANDBY
 from samza_dagster.orchestration.config import MOST_DESTINATIONS, OR
-from samza_dagster.orchestration.job_sensor import (
-    JobTick,
-    LaunchingSensor,
-    Outlasting,
-    TickResult,
-    of_every_job,
-    started,
-)
+from samza_dagster.orchestration.job_sensor import side_by_side, started
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import BY_HOST, JOB, is_of_all, job_tags, subject_of
+from samza_dagster.orchestration.tags import (
+    BY_HOST,
+    JOB,
+    PARTITION,
+    is_of_all,
+    job_tags,
+    subject_of,
+    tags_from_run_config,
+)
 from samza_dagster.orchestration.ticks import least_seconds
 
 SENSOR = "choices"
@@ -68,7 +70,7 @@ def jobs_of(job: str) -> dg.DynamicPartitionsDefinition:
 
 
 def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
-    """What one chooses for a placement job; None for one that is about the one Samza job there is."""
+    """Return what one chooses for a placement job; None for one that is about the one Samza job there is."""
     if action in BY_PROCESSOR:
         return processors_of(job)
     if action in BY_HOST:
@@ -78,17 +80,21 @@ def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
 
 def choice_of_a_job(
     action: str, job: str, samza: SamzaClientResource | None = None
-) -> dg.PartitionedConfig[Any]:
-    """The choice for a placement job of a component, and what the form says once it is made.
+) -> dg.PartitionedConfig[Any] | None:
+    """Return the choice for a placement job, and what the form says once it is made.
 
-    Of a component of several the run is tagged with its Samza job.
+    The run is tagged with its Samza job and its container group: by these the queue has its limits.
     """
+    choices = choices_for(action, job)
+    if choices is None:
+        return None
 
     def tags_of(key: str) -> dict[str, str]:
-        if not is_of_all(job):
-            return {}
-        by_job = action not in BY_PROCESSOR | BY_HOST
-        return job_tags(key if by_job else key.rpartition("/")[0], action)
+        of = job
+        if is_of_all(job):
+            of = key.rpartition("/")[0] if action in BY_PROCESSOR | BY_HOST else key
+        tags = job_tags(of, action)
+        return tags | tags_from_run_config({}, {**tags, PARTITION: key})
 
     def config_of(key: str) -> dict[str, Any]:
         offered = OR.join(_destinations(samza.of_key(key), key)) if samza else ""
@@ -96,7 +102,7 @@ def choice_of_a_job(
         return {"ops": {f"plan_{action}": {"config": config}}} if offered else {}
 
     return dg.PartitionedConfig(
-        partitions_def=choices_for(action, job) or jobs_of(job),
+        partitions_def=choices,
         run_config_for_partition_key_fn=config_of,
         tags_for_partition_key_fn=tags_of,
     )
@@ -107,14 +113,9 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
 
     None where it can't be told: the form stays as it was.
     """
-    from samza_dagster.model import TaskMode  # late: a run's start
-
     try:
-        client = samza.open_client()
-        try:
+        with closing(samza.open_client()) as client:
             plan = client.plan(subject_of(key, samza.tag), STANDBY)
-        finally:
-            client.close()
     except SamzaDagsterError:
         return []
     among = samza.hosts if plan.mode is TaskMode.STANDBY else ()
@@ -155,7 +156,7 @@ def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
 
 
 def changes(known: Collection[str], there: Collection[str]) -> tuple[list[str], list[str]]:
-    """What is to be added to the known keys, and what to be deleted. Pure."""
+    """Return what is to be added to the known keys, and what to be deleted. Pure."""
     return sorted(set(there) - set(known)), sorted(set(known) - set(there))
 
 
@@ -167,74 +168,55 @@ def choices_sensor(
     `job` is the value of tag `samza/job`; that of each, in a component of several.
     """
     samza_key = named(prefix, "samza")
-    offered = (processors_of(job), hosts_of(job))
-    outlasting: Outlasting = {}
 
-    def choices(context: dg.SensorEvaluationContext, **_named: object) -> TickResult:
-        known = {of.name: _by_job(context.instance, str(of.name), job) for of in offered}
-
-        def tick(_one: JobTick, samza: SamzaClientResource) -> TickResult:
-            try:
-                client = samza.open_client()
-                try:
-                    view = client.view()
-                finally:
-                    client.close()
-            except SamzaDagsterError as error:
-                return dg.SkipReason(f"the job can't be read: {error}")
-            within = f"{samza.tag}/" if is_of_all(job) else ""
-            requests: list[Any] = []
-            summaries: list[str] = []
-            units = {**view.processors, **view.members}
-            for of, there in zip(offered, (units, view.hosts), strict=True):
-                keys = [f"{within}{one}" for one in there]
-                new, gone = changes(known[of.name].get(within, ()), keys)
-                requests += _requests(of, new, gone)
-                summaries.append(f"{of.name}: {len(keys)}, {len(new)} new, {len(gone)} gone")
-            if not requests:
-                return dg.SkipReason("; ".join(summaries))
-            return dg.SensorResult(
-                skip_reason="; ".join(summaries), dynamic_partitions_requests=requests
-            )
-
-        samza = getattr(context.resources, samza_key)
-        result = of_every_job(context, samza, tick, outlasting)
-        if not is_of_all(job) or isinstance(result, dg.SkipReason):
-            return result
-        there = {one.tag for one in samza.each()}
-        jobs = jobs_of(job)
-        requests = _requests(
-            jobs, *changes(context.instance.get_dynamic_partitions(str(jobs.name)), there)
-        )
-        for of in offered:
-            gone = [
-                key
-                for within, keys in known[of.name].items()
-                if within[:-1] not in there
-                for key in keys
-            ]
-            requests += _requests(of, [], gone)
-        requests += result.dynamic_partitions_requests or []
-        return result._replace(dynamic_partitions_requests=requests or None)
-
-    return LaunchingSensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, SENSOR),
-        evaluation_fn=choices,
         minimum_interval_seconds=least_seconds(interval_s),
         default_status=started(running),
         description="Keeps the processors and hosts that the Launchpad offers current.",
         required_resource_keys={samza_key},
     )
+    def choices(
+        context: dg.SensorEvaluationContext, **_named: object
+    ) -> dg.SensorResult | dg.SkipReason:
+        samza: SamzaClientResource = getattr(context.resources, samza_key)
+        try:
+            jobs = samza.each()
+        except SamzaDagsterError as error:
+            return dg.SkipReason(f"which Samza jobs there are isn't known: {error}")
+        found = side_by_side(jobs, lambda one: _offered(one, is_of_all(job)), context.log)
+        read = [one for one in found.values() if not isinstance(one, str)]
+        summaries = sorted(f"{tag}: {why}" for tag, why in found.items() if isinstance(why, str))
+        if jobs and not read:
+            return dg.SkipReason("; ".join(summaries)[:2_000])
+        # What couldn't be read is taken to be as it was.
+        unread = tuple(f"{tag}/" for tag, one in found.items() if isinstance(one, str))
+        offered = [
+            (processors_of(job), [key for units, _ in read for key in units]),
+            (hosts_of(job), [key for _, hosts in read for key in hosts]),
+        ]
+        if is_of_all(job):
+            offered.append((jobs_of(job), list(found)))
+        requests: list[Any] = []
+        for of, there in offered:
+            known = context.instance.get_dynamic_partitions(str(of.name))
+            new, gone = changes([key for key in known if not key.startswith(unread)], there)
+            requests += [of.build_add_request(new)] if new else []
+            requests += [of.build_delete_request(gone)] if gone else []
+            summaries.append(f"{of.name}: {len(there)}, {len(new)} new, {len(gone)} gone")
+        if not requests:
+            return dg.SkipReason("; ".join(summaries)[:2_000])
+        return dg.SensorResult(
+            skip_reason="; ".join(summaries)[:2_000], dynamic_partitions_requests=requests
+        )
+
+    return choices
 
 
-def _by_job(instance: dg.DagsterInstance, name: str, job: str) -> Mapping[str, Collection[str]]:
-    """The known keys of partitions by what is before each: `<value of samza/job>/`, or nothing."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for key in instance.get_dynamic_partitions(name):
-        found["".join(key.rpartition("/")[:2]) if is_of_all(job) else ""].append(key)
-    return found
-
-
-def _requests(of: dg.DynamicPartitionsDefinition, new: list[str], gone: list[str]) -> list[Any]:
-    made: list[Any] = [of.build_add_request(new)] if new else []
-    return [*made, of.build_delete_request(gone)] if gone else made
+def _offered(samza: SamzaClientResource, is_one_of_many: bool) -> tuple[list[str], list[str]]:
+    """Return the keys of a job's processors and of its hosts."""
+    with closing(samza.open_client()) as client:
+        view = client.view()
+    within = f"{samza.tag}/" if is_one_of_many else ""
+    units = [f"{within}{unit}" for unit in (*view.processors, *view.members)]
+    return units, [f"{within}{host}" for host in view.hosts]

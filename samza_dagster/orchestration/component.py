@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 import dagster as dg
+import yaml
 from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
 from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.zookeeper_settings import check_settings
 from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
     snapshot_assets,
@@ -167,8 +169,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 fix="deployment: standalone with zookeeper: host:2181, or neither",
             )
         if self.zookeeper_config or self.zookeeper_config_env:
-            from samza_dagster.metadata.zookeeper_settings import check_settings  # late: start time
-
             plain = {name: str(value) for name, value in self.zookeeper_config.items()}
             check_settings({**plain, **self.zookeeper_config_env})
         if len(self.jobs) == 1 and not is_pattern(self.jobs[0]):
@@ -257,8 +257,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         Raises `InvalidInput` when the file describes another component, or an attribute
         is unknown or out of its bounds.
         """
-        import yaml
-
         written = Path(path).read_text(encoding="utf-8")
         # Every run's start reads it: by libyaml, where PyYAML has that.
         fast = yaml.__with_libyaml__

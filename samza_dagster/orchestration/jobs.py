@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job, choices_for
+from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job
 from samza_dagster.orchestration.drain.job import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
     move,
@@ -132,8 +132,7 @@ def of_component(
     that the form offers.
     """
     offers = samza is not None and job.name == TO_A_HOST
-    chosen = is_of_all(of) or offers
-    if not prefix and not chosen and not resources:
+    if not prefix and not is_of_all(of) and not offers and not resources:
         return job
     needed = {key for op in job.graph.iterate_op_defs() for key in op.required_resource_keys}
     own = {name: settled(made) for name, made in resources.items() if name in needed}
@@ -141,8 +140,7 @@ def of_component(
         name=named(prefix, job.name),
         description=job.description,
         resource_defs=own or None,
-        config=choice_of_a_job(job.name, of, samza if offers else None) if chosen else None,
-        partitions_def=None if chosen else job.partitions_def,
+        config=choice_of_a_job(job.name, of, samza if offers else None),
         executor_def=job.executor_def,
         tags=job.tags,
     )
@@ -154,5 +152,5 @@ def _to_job(graph: dg.GraphDefinition, job: str) -> dg.JobDefinition:
         name=graph.name,
         executor_def=dg.in_process_executor,
         tags=job_tags(job, graph.name),
-        partitions_def=choices_for(graph.name, job),
+        config=choice_of_a_job(graph.name, job),
     )

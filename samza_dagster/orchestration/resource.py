@@ -8,24 +8,25 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from samza_dagster.client import PlacementClient
+from samza_dagster.client.access import JobAccess
+from samza_dagster.client.group import known_jobs
 from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
+from samza_dagster.metadata import job_owner
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 from samza_dagster.model.naming import jobs_of
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
 from samza_dagster.orchestration.requests.asking import release
 from samza_dagster.orchestration.tags import JOB, PARTITION, job_tag
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.metadata.connection import Connection
-
 
 # Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.
 _SECRET = re.compile(
@@ -193,8 +194,6 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     def connection(self) -> Connection:
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
-        from samza_dagster.metadata.connection import Connection
-
         name, _, job_id = self.job.partition("/")
         return Connection(
             bootstrap_servers=self.bootstrap_servers,
@@ -218,14 +217,9 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     def deployed_jobs(self) -> list[str]:
         """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
         if self.zookeeper:
-            from samza_dagster.client.group import known_jobs
-            from samza_dagster.metadata.zookeeper import ZooKeeperAddress
-
             settings = self.zookeeper_settings()
             return known_jobs(ZooKeeperAddress(self.zookeeper, settings=settings))
-        from samza_dagster.metadata.job_owner import deployed_jobs
-
-        return deployed_jobs(self.bootstrap_servers, self.settings())
+        return job_owner.deployed_jobs(self.bootstrap_servers, self.settings())
 
     def of(self, job: str) -> Self:
         """That of one of its jobs, `<name>/<id>`."""
@@ -263,9 +257,6 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     def open_client(self) -> PlacementClient:
         """A new client; whoever calls this closes it. Raises `Unreachable`."""
-        from samza_dagster.client import PlacementClient
-        from samza_dagster.client.access import JobAccess
-
         access = JobAccess.of(self.connection(), self.hosts)
         return PlacementClient(replace(access, whole_processors=self.whole_processors))
 

@@ -2,9 +2,9 @@
 
 Two of them are limited by the queue: of `samza/container-group` one run per value, of
 `samza/slot` so many per Samza job. The group is a container group, or for what acts on several
-of them, the action and its host. It is derived from the run's config on every road by which a
-run is launched: see `deploy/run_coordinator.py`. A run that asks nothing of the Samza job, a dry run
-among them, has neither: nothing that runs keeps it waiting, nor does it keep anything.
+of them, the action and its host. A partition that is chosen brings it (`choices`); a run that has none
+tags itself by its config as it begins. A run that asks nothing of the Samza job has neither; a dry
+run lets go of both as it begins.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_
 """The code server answers a launch when the run's worker has imported everything: where the
 machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile. A sensor
 would have as long if nothing were said of it, and one that hangs would hold its thread."""
-_NO_WARNING = {"PYTHONWARNINGS": "ignore:Handling yaml-defined logging"}
-"""By which Dagster's `python_logs` would begin the log of each run, before anything of ours is asked."""
+CODE_SERVER_THREADS = 48
+"""What the sensors of 16 Samza jobs may hold, by `dagster.yaml`, and what starts runs and answers
+the web server. Dagster's own default is four more than processors."""
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -105,9 +106,7 @@ class DagsterStack:
         self._workspace.write_text(
             json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8"
         )
-        self._prepare_instance(
-            timeout_s
-        )  # before any of the three: each of them opens the databases
+        self._prepare_instance()
         try:
             for name in _ROLES:
                 if name == "daemon":
@@ -140,8 +139,6 @@ class DagsterStack:
     def _command(self, name: str) -> list[str]:
         workspace = str(self._workspace)
         if name == "code-server":
-            from samza_dagster.orchestration.deploy.instance import CODE_SERVER_THREADS
-
             return [
                 *("dagster", "api", "grpc"),
                 *("-f", str(self._definitions), "-d", str(self._definitions.parent)),
@@ -163,7 +160,7 @@ class DagsterStack:
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "PYTHONUNBUFFERED": "1",
         }
-        return PATIENCE | _NO_WARNING | inherited | self._env | own
+        return PATIENCE | inherited | self._env | own
 
     def _spawn(self, name: str) -> None:
         self._refuse_if_stopped()
@@ -179,36 +176,16 @@ class DagsterStack:
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
 
-    def _prepare_instance(self, timeout_s: float) -> None:
-        from samza_dagster.orchestration.deploy.instance import (
-            FILE,
-            names_storage,
-            prepare_storage,
-            write_instance,
-        )
+    def _prepare_instance(self) -> None:
+        """Make the databases before any of the three: created by several at once, they may break."""
+        import dagster as dg
+
+        from samza_dagster.orchestration.instance import FILE, write_instance
 
         if not (self.home / FILE).exists():
-            write_instance(self.home, log_format=_log_format())
-        if names_storage(self.home):
-            self._migrate(timeout_s)
-        else:
-            prepare_storage(self.home)
-
-    def _migrate(self, timeout_s: float) -> None:
-        """As a process: the database's address may be in the environment of the three alone."""
-        log = self._log("migration")
-        migration = self._run("migration", "dagster", "instance", "migrate")
-        try:
-            ended = migration.wait(timeout_s)
-        finally:
-            migration.stop(grace_s=1)
-        status = process.exit_status(migration)
-        if not ended or status != 0:
-            raise ActionFailed(
-                "prepare Dagster's storage",
-                seen=f"dagster instance migrate ended with {status}\n{_logged_errors(log)}",
-                fix=f"the cause is in {log}",
-            )
+            write_instance(self.home)
+        with dg.DagsterInstance.from_config(str(self.home)):
+            pass
 
     def wait_ready(self, timeout_s: float) -> None:
         """Waits until the three are ready; raises as `start` does."""
@@ -319,10 +296,7 @@ def binary(name: str) -> Path:
     return path
 
 
-def _log_format() -> str:
-    """As coordinator and agents are told to log."""
-    return "json" if os.environ.get(variable("log_format")) == "json" else "text"
-
-
 def _logged() -> tuple[str, str]:
-    return "--log-format", "json" if _log_format() == "json" else "colored"
+    """As coordinator and agents are told to log."""
+    is_json = os.environ.get(variable("log_format")) == "json"
+    return "--log-format", "json" if is_json else "colored"

@@ -19,7 +19,7 @@ from placement_runs import WORLDS, Run, definitions_over
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import SingletonThreadPool
 
-from samza_dagster.orchestration.deploy.instance import write_instance
+from samza_dagster.orchestration.instance import write_instance
 from samza_dagster.orchestration.operations import loop, runner
 from samza_dagster.orchestration.requests import heartbeat
 from tests.rig.stepped_job import SteppedJob

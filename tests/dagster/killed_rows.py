@@ -22,8 +22,6 @@ from judged_runs import (
 from served_placement import Point
 
 WORKER, WEBSERVER, DAEMON, CODE = "worker", "webserver", "daemon", "code-server"
-BOTH = f"{CODE} and {WORKER}"
-"""As when their machine restarts."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Row:
     @property
     def worker_dies(self) -> bool:
         """So that its run fails."""
-        return WORKER in self.who
+        return self.who == WORKER
 
     @property
     def ends_as_another(self) -> bool:
@@ -139,8 +137,6 @@ ROWS = (
     Row(VIA_WAITING, WEBSERVER, Point("after spin_up")),
     Row(BOUNCE, WEBSERVER, Point("reserve 0")),
     Row(DRAIN, WEBSERVER, Point("place 0")),
-    Row(MOVE, BOTH, Point("after stop"), by_hand=True),
-    Row(VIA, BOTH, Point("after give_place"), by_hand=True),
     *WORKER_ROWS,
     *(
         Row(judged_run, WORKER, Point(f"after {last}"), by_hand=True, whole=True)

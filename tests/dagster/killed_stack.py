@@ -13,15 +13,12 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
-from dagster._core.storage.tags import WILL_RETRY_TAG
-from held_starts import HeldStarts
-from judged_runs import MOVE, SPIN_UP
-from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
+from judged_runs import MOVE
+from killed_rows import CODE, DAEMON, WEBSERVER, Row
 from served_placement import Gate, PlacementServer
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.deploy.run_launcher import DOUBT
 from samza_dagster.orchestration.names import named
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
@@ -33,10 +30,7 @@ QUEUED = "queued"
 DEQUEUED = "dequeued"
 """That of a run which is in the queue when the code server is killed: the daemon, which lives,
 tries to launch it and fails."""
-BEGINNING, DYING = "beginning", "dying"
-"""Two runs whose launches are under way as the code server is killed: the process of the first
-lives and begins; that of the second, which is to be retried, dies too."""
-NO_ROWS = {QUEUED: MOVE, DEQUEUED: MOVE, BEGINNING: MOVE, DYING: SPIN_UP}
+NO_ROWS = {QUEUED: MOVE, DEQUEUED: MOVE}
 """Runs beside the rows, each in a world of its own."""
 DEADLINE_S = 900.0
 LOST_S = 60.0
@@ -79,7 +73,6 @@ class Killed:
     stack: DagsterStack
     server: PlacementServer
     rows: Sequence[Row]
-    starts: HeldStarts
     roots: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Ended] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -103,38 +96,10 @@ class Killed:
         self._kill_server(WEBSERVER)
         # A launch that is on its way as its code server is killed fails for good.
         self._see_ends(self._rows_of(WEBSERVER))
-        self._kill_server(CODE, dying=self._rows_of(BOTH))
+        self._kill_server(CODE)
         self.stack.wait_ready(DEADLINE_S)  # a run is launched by the web server
         self._kill_server(DAEMON)
         self._see_ends(list(self.roots))
-        self._kill_both_in_the_launch()
-        self._kill_as_it_begins()
-
-    def _kill_both_in_the_launch(self) -> None:
-        """The code server, and the process that it has just started for a run."""
-        with self.starts.holding():
-            self._launch(DYING)
-            os.kill(self._kill_in_the_launch(), signal.SIGKILL)
-        self._see_said(DYING, DOUBT)
-        self.stack.restart(CODE)
-        self._see_ends([DYING])
-
-    def _kill_as_it_begins(self) -> None:
-        """The code server alone, which comes back when the run's process has said who it is."""
-        with self.starts.holding():
-            self._launch(BEGINNING)
-            pid = self._kill_in_the_launch()
-        self._see_said(BEGINNING, f"(pid: {pid})")
-        self.stack.restart(CODE)
-        self._see_ends([BEGINNING])
-
-    def _kill_in_the_launch(self) -> int:
-        """The code server, which has started a process and hasn't said so; the process."""
-        pid = until("a process was started", self.starts.newly_held, seconds=DEADLINE_S)
-        record = self.stack.record(CODE)
-        os.kill(record.pid, signal.SIGKILL)
-        assert record.wait(30)
-        return pid
 
     def _row(self, key: str) -> Row | None:
         return None if key in NO_ROWS else self.rows[int(key.removeprefix("row"))]
@@ -143,20 +108,16 @@ class Killed:
         return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
 
     def _launch(self, key: str, row: Row | None = None) -> None:
-        retried = {"dagster/max_retries": "1"} if key == DYING else {}
-        judged_run, tags = (NO_ROWS[key], retried) if row is None else (row.judged_run, row.tags)
+        judged_run, tags = (NO_ROWS[key], {}) if row is None else (row.judged_run, row.tags)
         job = named(key, judged_run.job)
         self.roots[key] = self.stack.runs.launch(job, judged_run.run_config, tags)
 
-    def _kill_server(self, name: str, dying: Sequence[str] = ()) -> None:
-        """SIGKILL, as the kernel gives it when memory is short; `dying`: runs that die with it."""
+    def _kill_server(self, name: str) -> None:
+        """SIGKILL, as the kernel gives it when memory is short."""
         record = self.stack.record(name)
         with self._queue_before_the_end_of(name):
             os.kill(record.pid, signal.SIGKILL)
             assert record.wait(30)
-        for key in dying:
-            os.kill(self.server.gates[key].pid, signal.SIGKILL)
-            self.server.gates[key].open(forget=True)
         if name == DAEMON:
             self._launch(QUEUED)
         for key in self._rows_of(name):
@@ -243,14 +204,10 @@ class Killed:
         if not run.is_finished:
             return False
         failed = run.status is dg.DagsterRunStatus.FAILURE
-        # Dagster says "false" of rows' runs, too: those are re-executed all the same.
-        told = run.tags.get(WILL_RETRY_TAG)
-        dies = (key == DYING and told != "false") if row is None else row.worker_dies
-        if failed and dies and run.parent_run_id is None:
+        if failed and row is not None and row.worker_dies and run.parent_run_id is None:
             since = self._failed.setdefault(run.run_id, time.monotonic())
-            if (row is not None and row.by_hand) or time.monotonic() - since > LOST_S * PACE:
+            if row.by_hand or time.monotonic() - since > LOST_S * PACE:
                 self._failed[run.run_id] = math.inf  # once
-                assert row is not None or told == "true", "no retry was ever meant"
                 self._reexecute(key, run.run_id)
             return False
         events = instance.all_logs(run.run_id) if failed else []
@@ -282,7 +239,7 @@ def patient(settings: Path, held: int) -> None:
     """A machine that is busy with other tests takes minutes to start a run: no start times out.
 
     Nor does a code server stay away for too long. And several runs start at a time beside those
-    that are held, and monitoring looks more often.
+    that are held.
     """
     read = yaml.safe_load(settings.read_text())
     queue = read["run_coordinator"]["config"]
@@ -291,5 +248,4 @@ def patient(settings: Path, held: int) -> None:
     )
     read["concurrency"]["runs"]["max_concurrent_runs"] = held + AT_WORK
     read["run_monitoring"]["start_timeout_seconds"] = int(DEADLINE_S)
-    read["run_monitoring"]["poll_interval_seconds"] = 5
     settings.write_text(yaml.safe_dump(read))

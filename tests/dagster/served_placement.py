@@ -53,32 +53,28 @@ class Point:
 
 
 class Gate:
-    """Holds the caller that comes to its point; `pid` is whose process it is, by the kernel's word."""
+    """Holds the caller that comes to its point."""
 
     def __init__(self, point: Point, *, kills: bool = False, goes_on: bool = False) -> None:
         """`kills`: by SIGKILL, at once; `goes_on`: the coordinator then ends what it was asked."""
         self.point = point
         self.kills = kills
         self.goes_on = goes_on
-        self.pid = 0
         self.command_line = ""
         self.arrived = threading.Event()
         self._opened = threading.Event()
-        self._forgotten = False
 
     def hold(self, pid: int) -> None:
-        """Blocks; raises `EOFError` when the caller's process is dead."""
-        self.pid = pid
+        """Blocks; raises `EOFError` when the caller's process is dead. `pid` is by the kernel's word."""
         self.command_line = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
         if self.kills:
             os.kill(pid, signal.SIGKILL)
         self.arrived.set()
-        if self.kills or not self._opened.wait(3_600) or self._forgotten:
+        if self.kills or not self._opened.wait(3_600):
             raise EOFError
 
-    def open(self, *, forget: bool = False) -> None:
-        """Lets the caller go on, or drops what it asked because its process is dead."""
-        self._forgotten = forget
+    def open(self) -> None:
+        """Lets the caller go on."""
         self._opened.set()
 
 

@@ -12,7 +12,8 @@ from placement_runs import SteppedSamza, definitions_over, placement_job
 from samza_dagster.client.views import HostView
 from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.jobs import of_component
-from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import GROUP
+from tests.rig.sensor_ticks import partitions_kept
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
@@ -26,20 +27,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def keep_current(instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
+def keep_current(instance: dg.DagsterInstance) -> Any:
     """A tick, and what the daemon does with its result."""
     samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:
-        result = choices_sensor("demo/1")(context)
-    assert isinstance(result, dg.SensorResult | dg.SkipReason)
-    if isinstance(result, dg.SensorResult):
-        for request in result.dynamic_partitions_requests or []:
-            name = request.partitions_def_name
-            if isinstance(request, dg.AddDynamicPartitionsRequest):
-                instance.add_dynamic_partitions(name, list(request.partition_keys))
-            else:
-                for key in request.partition_keys:
-                    instance.delete_dynamic_partition(name, key)
+        result = choices_sensor("demo/1").evaluate_tick(context)
+    partitions_kept(instance, result)
     return result
 
 
@@ -61,7 +54,7 @@ def test_the_choices_are_those_of_the_job_now(
     keep_current(instance)
     assert set(instance.get_dynamic_partitions(PROCESSORS)) == {"0", "0-0", "1", "1-0"}
     assert set(instance.get_dynamic_partitions(HOSTS)) == set(world.hosts)
-    assert isinstance(keep_current(instance), dg.SkipReason)
+    assert not keep_current(instance).dynamic_partitions_requests
     world.at["0-1"] = "host-4"
     del world.at["1-0"]
     world.hosts["host-9"] = HostView("host-9", "alive")
@@ -163,10 +156,10 @@ def test_of_several_destinations_the_first_that_no_rule_forbids_is_taken(
 
 def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:
     """By it the queue keeps runs of a group apart; a drain's partition is a host."""
-    tags = {**job_tags("demo/1", "restart_container"), PARTITION: "3-0"}
-    assert tags_from_run_config({}, tags)[GROUP] == "demo/1/3"
-    of_host = tags_from_run_config({}, {**tags, **job_tags("demo/1", "drain_host")})[GROUP]
-    assert of_host != "demo/1/3", "a host's name, whatever it looks like"
+    tagged = placement_job("restart_container").get_tags_for_partition_key("3-0", None)
+    assert tagged[GROUP] == "demo/1/3"
+    of_host = placement_job("drain_host").get_tags_for_partition_key("3-0", None)
+    assert of_host[GROUP] != "demo/1/3", "a host's name, whatever it looks like"
 
 
 def test_two_jobs_whose_names_differ_by_a_sign_have_choices_of_their_own() -> None:

@@ -43,8 +43,7 @@ imported = time.process_time()
 import definitions
 definitions.defs.get_repository_def()
 loaded = time.process_time()
-late = ("pyspark", "confluent_kafka", "dagster_pyspark", "samza_dagster.client",
-        "samza_dagster.orchestration.operations.runner", "samza_dagster.orchestration.bounce.run")
+late = ("pyspark", "confluent_kafka", "dagster_pyspark")
 heavy = [m for m in late if m in sys.modules]
 print(json.dumps({"dagster": imported - start, "ours": loaded - imported, "heavy": heavy}))
 """

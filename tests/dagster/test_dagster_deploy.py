@@ -18,14 +18,11 @@ from urllib.parse import quote
 
 import dagster as dg
 import pytest
-from held_starts import HeldStarts
 from judged_run import written
 from killed_rows import ROWS, Row
 from killed_stack import (
-    BEGINNING,
     DEADLINE_S,
     DEQUEUED,
-    DYING,
     NO_ROWS,
     QUEUED,
     Killed,
@@ -34,7 +31,7 @@ from killed_stack import (
 )
 from served_placement import PlacementServer
 
-from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, Storage, write_instance
+from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.postgres import PASSWORD, Postgres
 from tests.share import Share
@@ -80,10 +77,8 @@ def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     patient(write_instance(directory / "home", storage=storage), len(held))
     for limit in ("DAGSTER_GRPC_TIMEOUT_SECONDS", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"):
         variables[limit] = str(int(DEADLINE_S))
-    starts = HeldStarts(directory)
-    environ = {**variables, **starts.environment}
-    stack = DagsterStack(directory / "home", definitions, env=environ)
-    made = Killed(stack, server, KILLED, starts)
+    stack = DagsterStack(directory / "home", definitions, env=variables)
+    made = Killed(stack, server, KILLED)
     try:
         with environment(**variables):
             stack.start(timeout_s=DEADLINE_S)
@@ -137,20 +132,6 @@ class Kills:
     ) -> None:
         """The run itself, which nobody launches again."""
         judge_launched_once(killed, DEQUEUED)
-
-    def test_a_run_begins_by_itself_when_its_code_server_died_in_its_launch(
-        self, killed: Killed
-    ) -> None:
-        """Its process lives, and the launch waits for it: no second one is started beside it."""
-        judge_launched_once(killed, BEGINNING)
-
-    def test_a_run_that_died_in_its_launch_is_retried(self, killed: Killed) -> None:
-        """With its code server, which is back when the retry is made: Dagster tries that once."""
-        end = killed.ends[DYING]
-        assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
-        assert end.parent  # a retry
-        assert DYING not in killed.refused
-        NO_ROWS[DYING].judge(killed.server.worlds[DYING], end.root)
 
     def test_no_command_line_and_no_log_has_the_password(self, killed: Killed) -> None:
         """A run's process gets the name of the variable, not what it holds."""

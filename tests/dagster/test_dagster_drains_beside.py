@@ -15,11 +15,7 @@ from tests.rig.stepped_job import SteppedJob
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
 SUCCESS = dg.DagsterRunStatus.SUCCESS
-AT_WORK = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
+AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 """QUEUED is for runs of a code location alone, which these aren't."""
 
 

@@ -5,20 +5,16 @@ Run monitoring fails it, and Dagster retries it by itself.
 
 from __future__ import annotations
 
-import time
-
 import bounce_runs
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.tags import JOB
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
-CREATED = dg.DagsterRunStatus.NOT_STARTED
 RETRY_NUMBER = "dagster/retry_number"
 
 
@@ -28,29 +24,11 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
     return own_instance
 
 
-def in_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By then whoever created a run has submitted it, or never will."""
-    now = time.time
-    monkeypatch.setattr(
-        "samza_dagster.orchestration.deploy.submission.time.time", lambda: now() + 120
-    )
-
-
 def a_bounce(
     instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **more: str
 ) -> dg.DagsterRun:
     job = rolling_bounce_job("demo/1")
     return instance.create_run_for_job(job, status=status, tags={**job.run_tags, **more})
-
-
-def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A schedule's run isn't asked for again: it would bar ticks until it counts as failed."""
-    created = a_bounce(instance, CREATED)
-    assert f"bounce {created.run_id} is being submitted" in alone.hindrance(instance, "demo/1")
-    in_two_minutes(monkeypatch)
-    assert alone.hindrance(instance, "demo/1") == ""
 
 
 def never_begun(instance: dg.DagsterInstance) -> dg.DagsterRun:

@@ -31,6 +31,14 @@ def tick(
     """A tick, and what the daemon does with its result."""
     with ticking(instance, repository, cursor) as context:
         result = repository.get_sensor_def(sensor).evaluate_tick(context)
+    partitions_kept(instance, result)
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
+    return result
+
+
+def partitions_kept(instance: dg.DagsterInstance, result: Any) -> None:
+    """What the daemon does with the partitions of a tick's result."""
     for one in result.dynamic_partitions_requests or []:
         name, keys = one.partitions_def_name, list(one.partition_keys)
         if isinstance(one, dg.AddDynamicPartitionsRequest):
@@ -38,6 +46,3 @@ def tick(
         else:
             for key in keys:
                 instance.delete_dynamic_partition(name, key)
-    for event in result.asset_events:
-        instance.report_runless_asset_event(event)
-    return result

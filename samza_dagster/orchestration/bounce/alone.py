@@ -7,7 +7,6 @@ import time
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.deploy.submission import is_being_submitted
 from samza_dagster.orchestration.operations.runs import (
     AT_WORK,
     BOUNCE,
@@ -79,9 +78,6 @@ def hindrance(instance: dg.DagsterInstance, job: str) -> str:
     """Why no bounce of a job may be launched by a clock now; empty when one may."""
     for run in runs_of(instance, job, UNDER_WAY):
         return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
-    for run in runs_of(instance, job, [dg.DagsterRunStatus.NOT_STARTED]):
-        if is_being_submitted(instance, run):
-            return f"bounce {run.run_id} is being submitted"
     for run in runs_of(instance, job, tags={_WILL_RETRY: "true"}):
         if _is_retried_soon(instance, run):
             return f"bounce {run.run_id} has failed and Dagster is about to retry it"

@@ -11,7 +11,6 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.choices import chosen
-from samza_dagster.orchestration.deploy.submission import is_being_submitted
 from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
 from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.operations.ops import (
@@ -138,16 +137,10 @@ def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
     job, instance = context.run.tags.get(JOB, ""), context.instance
     prefix, root = f"{job}/{ACTION}/", root_run_id(context)
     found: dict[str, str] = {}
-    for run in _others(instance, job):
+    tags = {JOB: job, ACTION_TAG: ACTION}
+    for run in instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(UNDER_WAY))):
         group = tags_from_run_config(run.run_config, run.tags).get(GROUP, "")
         is_own = root_of(run) == root
         if group.startswith(prefix) and not is_own and not is_dry(run.run_config):
             found[group.removeprefix(prefix)] = run.run_id
     return found
-
-
-def _others(instance: dg.DagsterInstance, job: str) -> Iterator[dg.DagsterRun]:
-    tags = {JOB: job, ACTION_TAG: ACTION}
-    created = dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.NOT_STARTED])
-    yield from (run for run in instance.get_runs(created) if is_being_submitted(instance, run))
-    yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(UNDER_WAY)))

@@ -1,21 +1,19 @@
-"""The sensor `placement_responses`. What a tick does is imported by the first tick, not by every run."""
+"""The sensor `placement_responses`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
+from samza_dagster.orchestration.history.tick import recorded
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
 
 
 def placement_history_spec(
@@ -49,8 +47,6 @@ def placement_responses_sensor(
     """
 
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        from samza_dagster.orchestration.history.tick import recorded
-
         return recorded(one, samza, client, no_end_s=no_end_s, now_ms=now_ms, boot=boot)
 
     return job_sensor(

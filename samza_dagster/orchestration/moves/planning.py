@@ -376,7 +376,7 @@ def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict
 
 
 def tag_run(context: dg.OpExecutionContext) -> None:
-    """Tags the run late where the instance's run coordinator didn't at submission.
+    """Tags the run by its config where no partition did at submission.
 
     The limit counts it from then on against runs that are still queued.
     """

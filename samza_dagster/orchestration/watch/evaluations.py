@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-)
 
-_LOOKED_AT = 10
+_LOOKED_AT = 50
 
 
 def newest_evaluation(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> tuple[dg.AssetCheckEvaluation, float] | None:
-    """A check's newest evaluation and when it was (s since the epoch); None without one."""
+    """Return a check's newest evaluation and when it was (s since the epoch); None without one."""
     found = newest_evaluations(instance, key)
     return max(found.values(), key=lambda one: one[1], default=None)
 
@@ -21,19 +18,21 @@ def newest_evaluation(
 def newest_evaluations(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> dict[int, tuple[dg.AssetCheckEvaluation, float]]:
-    """A check's newest evaluations by their number in the instance, and when each was.
+    """Return a check's newest evaluations by their number in the instance, and when each was.
 
     Times are by the clocks of whoever evaluated; whether one is new to whoever looks its number tells.
     """
-    # Dagster's "latest record" is also one of a run that hasn't come to the check yet, or never
-    # will; and records are in the order of the runs' launches, not of what they found.
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        key,
-        limit=_LOOKED_AT,
-        status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-    )
-    return {
-        record.id: (record.event.dagster_event.asset_check_evaluation_data, record.event.timestamp)
+    # Records are in the order of the runs' launches, not of what they found; and there is one of
+    # each run that hasn't come to the check yet, or never will.
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=_LOOKED_AT)
+    done = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    events = [
+        (record.id, record.event.dagster_event, record.event.timestamp)
         for record in records
-        if record.event is not None and record.event.dagster_event is not None
+        if record.event is not None and record.event.dagster_event_type is done
+    ]
+    return {
+        number: (event.asset_check_evaluation_data, at)
+        for number, event, at in events
+        if event is not None
     }

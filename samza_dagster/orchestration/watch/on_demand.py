@@ -1,26 +1,25 @@
-"""`outside_checks`: the checks that `invariants` and `lag_slo` tell, on demand, at one look and without patience.
-
-What a run needs is imported by the run: definitions load at the start of each.
-"""
+"""`outside_checks`: the checks that `invariants` and `lag_slo` tell, on demand, at one look and without patience."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of checks as types.
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import asset_key, named
+from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import names
+from samza_dagster.orchestration.watch.check_events import evaluation
+from samza_dagster.orchestration.watch.check_tick import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding, CheckMemory, looked
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.lag_objectives import not_known
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
-
-if TYPE_CHECKING:
-    from samza_dagster.orchestration.watch.findings import CheckMemory
 
 LATE_S, LATE_TICKS = 60, 3
 """A sensor that hasn't looked for the longer of the two doesn't run."""
@@ -64,18 +63,6 @@ def judged(
     What takes more than one look is unknown where its sensor doesn't run: how fast a standby applies, whether
     clocks agree, who comes and goes.
     """
-    from samza_dagster.orchestration.requests.follow import errors_as_failures
-    from samza_dagster.orchestration.watch.check_events import evaluation
-    from samza_dagster.orchestration.watch.check_tick import invariants_tick, lag_slo_tick
-    from samza_dagster.orchestration.watch.findings import (
-        NOTE,
-        CheckFinding,
-        CheckMemory,
-        looked,
-    )
-    from samza_dagster.orchestration.watch.hysteresis import Hysteresis
-    from samza_dagster.orchestration.watch.lag_objectives import not_known
-
     now_ms = time.time_ns() // 1_000_000
     note = CheckFinding("", "not known from one look", "sensor invariants follows them", NOTE)
     assets: dict[str, str] = {}
@@ -118,10 +105,8 @@ def kept_memory(
     samza: SamzaClientResource,
     every_s: int,
     now_ms: int,
-) -> "CheckMemory | None":
+) -> CheckMemory | None:
     """What a sensor follows; None when it hasn't looked at this job of late."""
-    from samza_dagster.orchestration.watch.findings import CheckMemory
-
     if instance.schedule_storage is None:
         return None
     cursors = [

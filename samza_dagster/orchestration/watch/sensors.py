@@ -1,12 +1,13 @@
-"""The sensors that judge a job. What a tick does is imported by the first tick, not by every run."""
+"""The sensors that judge a job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.job_sensor import (
     Asking,
     JobTick,
@@ -16,12 +17,10 @@ from samza_dagster.orchestration.job_sensor import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch import names
+from samza_dagster.orchestration.watch import failover_tick, names
 from samza_dagster.orchestration.watch.audit import JOB
+from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick, lag_slo_tick
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
 
 NAME = "auto_failover"
 
@@ -35,9 +34,7 @@ def auto_failover_sensor(
     """
 
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        from samza_dagster.orchestration.watch.failover_tick import evaluated
-
-        return evaluated(one, samza, client, settings)
+        return failover_tick.evaluated(one, samza, client, settings)
 
     mode = settings.mode or "shadow under Samza's AM, else advise"
     description = f"Handles what a coordinator can't see; mode {mode}."
@@ -51,8 +48,6 @@ def invariants_sensor(
     limit = (policies or PlacementPolicies()).lag_limit
 
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick
-
         return evaluated(one, samza, lambda _: invariants_tick(client, settings, limit, prefix))
 
     description = "Judges from outside what must hold of a job, as asset checks."
@@ -63,8 +58,6 @@ def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """`lag_slo` with the objectives of the component's YAML."""
 
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        from samza_dagster.orchestration.watch.check_tick import evaluated, lag_slo_tick
-
         return evaluated(one, samza, lambda now_ms: lag_slo_tick(client, settings, now_ms, prefix))
 
     description = "Holds the lag of standbys against objectives, as an asset check."

@@ -13,7 +13,7 @@ from bounce_runs import bounce
 from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, write_instance
+from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

@@ -1,1 +1,0 @@
-"""How Dagster is deployed: its instance, queue and launcher, and runs that never got to it."""
