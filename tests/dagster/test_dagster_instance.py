@@ -33,7 +33,7 @@ from samza_dagster.orchestration.deploy.instance import (
 )
 from samza_dagster.orchestration.deploy.run_coordinator import ContainerGroupRunCoordinator
 from samza_dagster.orchestration.jobs import placement_jobs
-from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 from samza_dagster.sandbox.dagster_stack import PATIENCE
 
 pytestmark = pytest.mark.dagster
@@ -116,13 +116,12 @@ def run_of(action: str, tags: dict[str, str] | None = None, **config: object) ->
 
 
 def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> None:
-    """A dry run, the run that follows a failover, and who acknowledges it; a second action waits."""
+    """A dry run, and who acknowledges a failover; a second action waits."""
     queue = instance.get_concurrency_config().run_queue_config
     assert queue is not None
     busy = [run_of("move_via_new_standby", processor=str(n)) for n in range(8)]
     full = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, busy)
     for free in (
-        run_of("audit_failover", {GROUP: "demo/1/0"}, processor="0"),
         run_of("acknowledge_failover", processor="0", reason="looked at"),
         run_of("move_container", processor="0", destination="host-1", dry_run=True),
         run_of("rolling_bounce", dry_run=True),
@@ -130,9 +129,8 @@ def test_what_asks_nothing_waits_for_nobody(instance: dg.DagsterInstance) -> Non
     ):
         assert not full.is_blocked(free), free.job_name
     assert full.is_blocked(run_of("restart_container", processor="9"))
-    audits = [run_of("audit_failover", {GROUP: "demo/1/0"}, processor="0")]
-    audits.append(run_of("rolling_bounce", dry_run=True))
-    calm = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, audits)
+    quiet = [run_of("rolling_bounce", dry_run=True)]
+    calm = TagConcurrencyLimitsCounter(queue.tag_concurrency_limits, quiet)
     assert not calm.is_blocked(run_of("restart_container", processor="0"))
     assert not calm.is_blocked(run_of("rolling_bounce"))
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.watch.memory import (
+from samza_dagster.orchestration.watch.cursor import (
     COORDINATOR_GONE,
     COORDINATOR_REPLACED,
     FALLING_BEHIND,
@@ -22,14 +21,16 @@ from samza_dagster.orchestration.watch.memory import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.watch.cases import Case
+    from samza_dagster.orchestration.watch.failover import Case
     from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
     from samza_dagster.orchestration.watch.settings import Mode
 
-FAIL_OVER = RequestKind.FAIL_OVER.value
-MOVE_WITH_STANDBY = "move-with-standby"
-"""The active takes its standby's place, where no fail-over does: a run of that job."""
-RESTART = "restart"
+FAIL_OVER = "fail_over"
+MOVE_WITH_STANDBY = "move_with_standby"
+"""The active takes its standby's place, where there is no fail-over."""
+RESTART = "restart_container"
+ACTIONS = (FAIL_OVER, MOVE_WITH_STANDBY, RESTART)
+"""Named as the jobs that carry them out."""
 NOTHING = "nothing"
 
 Advice = Callable[["Case", "Observation", "Sequence[ContainerSeen]", Collection[str]], str]
@@ -86,8 +87,6 @@ def _of_ours(
 ) -> str:
     del observation, bad
     unit = quote(case.processor)
-    if case.action == RESTART:
-        return f"samza-dagster place {unit} --to LAST_SEEN"
     if standbys:
         return f"samza-dagster fail-over {unit}"
     return f"samza-dagster place {unit} --to ANY_HOST, which restores its state anew"
@@ -142,8 +141,6 @@ _OF_OURS = Remedies(
         (HOST_SICK, True): FAIL_OVER,
         (FALLING_BEHIND, True): FAIL_OVER,
         (SILENT, True): FAIL_OVER,
-        (SILENT, False): RESTART,
-        (STANDBY_STALLED, False): RESTART,
     },
     advice=_of_ours,
     about_job={
