@@ -100,15 +100,6 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderMark:
-    """The leader's last sign of life, and when it was first seen."""
-
-    epoch: int
-    beat_ms: int
-    seen_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailoverCursor(Versioned):
     """All that is kept of one job."""
 
@@ -125,7 +116,8 @@ class FailoverCursor(Versioned):
     """Container and incarnation → its newest report as it was first seen."""
     committed: Heard | None = None
     """The job's newest commits as they were first seen."""
-    leader: LeaderMark | None = None
+    leader: Heard | None = None
+    """The leader's newest sign of life as it was first seen."""
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
     """Lost host → since when; 0: for long."""
     deployment: str = ""

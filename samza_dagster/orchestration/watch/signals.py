@@ -23,7 +23,6 @@ from samza_dagster.orchestration.watch.cursor import (
     STANDBY_DOWN,
     STANDBY_STALLED,
     FailoverCursor,
-    LeaderMark,
     Suspect,
     Trend,
 )
@@ -60,15 +59,14 @@ class Look:
     ) -> Self:
         """Follow up reports, commits, the leader, lost hosts and each container that is odd."""
         cursor = _of_deployment(seen, cursor, now_ms)
-        known, total = cursor.committed, sum(c.committed or 0 for c in seen.containers)
-        commits = heard({} if known is None else {"": known}, {"": total or None}, now_ms)[""]
+        commits = sum(c.committed or 0 for c in seen.containers)
         marks = {_source(c): _mark(c.reported_ms) for c in seen.containers if _can_be_heard(c)}
         look = cls(
             seen,
             replace(
                 cursor,
-                leader=_leader_mark(seen, cursor, now_ms),
-                committed=commits,
+                leader=_newest(cursor.leader, _sign_of_life(seen), now_ms),
+                committed=_newest(cursor.committed, commits or None, now_ms),
                 heard=heard(cursor.heard, marks, now_ms),
                 lost=_lost_since(seen, cursor, now_ms),
             ),
@@ -162,7 +160,7 @@ class Look:
         elif seen is None or leader is None:
             return
         else:
-            me, silent_ms = (COORDINATOR, str(seen.epoch)), self.now_ms - leader.seen_ms
+            me, silent_ms = (COORDINATOR, str(seen.epoch)), self.now_ms - leader.at_ms
             every_ms = seen.beat_every_ms
             if seen.ended:
                 why = f"the leader of epoch {seen.epoch} ended in order and no other leads"
@@ -355,12 +353,14 @@ def _of_deployment(seen: Observation, cursor: FailoverCursor, now_ms: int) -> Fa
     )
 
 
-def _leader_mark(seen: Observation, cursor: FailoverCursor, now_ms: int) -> LeaderMark | None:
-    """Return when the leader's last sign of life came: its age isn't known by its host's clock."""
-    if seen.leader is None:
-        return None
-    new, old = LeaderMark(seen.leader.epoch, seen.leader.beat_ms or 0, now_ms), cursor.leader
-    return old if old is not None and new == replace(old, seen_ms=now_ms) else new
+def _newest(known: Heard | None, mark: int | None, now_ms: int) -> Heard:
+    return heard({} if known is None else {"": known}, {"": mark}, now_ms)[""]
+
+
+def _sign_of_life(seen: Observation) -> int | None:
+    """Tell one sign of life of the leader from another: their age isn't known by its host's clock."""
+    leader = seen.leader
+    return None if leader is None else zlib.crc32(f"{leader.epoch} {leader.beat_ms}".encode())
 
 
 def _lost_since(seen: Observation, cursor: FailoverCursor, now_ms: int) -> dict[str, int]:
