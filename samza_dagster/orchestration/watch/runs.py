@@ -4,7 +4,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -20,21 +20,19 @@ from samza_dagster.orchestration.plans.move import find_processor
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import CASE, GROUP, SIGNAL, WHO, WHY, job_tags
-
-if TYPE_CHECKING:
-    from samza_dagster.orchestration.watch.failover import Decision
+from samza_dagster.orchestration.watch.failover import Decision
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER
+from samza_dagster.orchestration.watch.reported import acknowledgement
 
 ACKNOWLEDGE = "acknowledge_failover"
 WHO_ASKS = "auto_failover"
 
 
-def run_request(decision: "Decision", job: str, prefix: str) -> dg.RunRequest:
+def run_request(decision: Decision, job: str, prefix: str) -> dg.RunRequest:
     """Return the run that carries a decision out; by its key, the case's UUID, there is one of it.
 
     `job` is its tag `samza/job`.
     """
-    from samza_dagster.orchestration.watch.remedies import FAIL_OVER
-
     case, suspect = decision.case, decision.case.suspect
     why = f"{suspect.kind} of {suspect.subject}: {suspect.why}"[:LONGEST_REASON]
     config = {"processor": case.processor, "reason": why, "requested_by": WHO_ASKS}
@@ -79,8 +77,6 @@ def acknowledge(
     context: dg.OpExecutionContext, config: AcknowledgeConfig, samza: SamzaClientResource
 ) -> Iterator[Any]:
     """Lifts the block that a failover left on a group. Asks nothing of any coordinator."""
-    from samza_dagster.orchestration.watch.reported import acknowledgement
-
     with errors_as_failures():
         view = samza.client.view()
         find_processor(view, config.processor)

@@ -10,6 +10,7 @@ import pytest
 
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import judge
+from samza_dagster.orchestration.watch.failover_tick import quiet
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
@@ -83,4 +84,5 @@ def test_a_job_all_of_which_looks_bad_is_not_judged_container_by_container() -> 
         judged = judge(cursor, replace(busy("0", look), containers=stuck), AutoFailover(), now)
         cursor = judged.cursor
     assert (judged.too_many, judged.advice, dict(cursor.suspects)) == (CONTAINERS, (), {})
+    assert quiet(judged, busy("0", 0)).startswith("1000 things look bad at once")
     assert len(cursor.to_text()) < 40_000
