@@ -91,6 +91,7 @@ def test_its_tick_asks_nothing_and_requests_one_run(stage: Stage) -> None:
     assert run.tags[CASE] == run.run_key == stage.events[0].metadata["run_key"].value
     assert "last word is 15 s old" in run.tags[WHY]
     assert (run.tags[WHO], run.tags[SIGNAL]) == ("auto_failover", "host-sick")
+    assert int(run.tags["dagster/priority"]) > 0
     assert stage.tick() == []
 
 

@@ -26,6 +26,7 @@ from samza_dagster.orchestration.watch.reported import acknowledgement
 
 ACKNOWLEDGE = "acknowledge_failover"
 WHO_ASKS = "auto_failover"
+PRIORITY = "dagster/priority"
 
 
 def run_request(decision: Decision, job: str, prefix: str) -> dg.RunRequest:
@@ -51,6 +52,7 @@ def run_request(decision: Decision, job: str, prefix: str) -> dg.RunRequest:
             WHY: why,
             CASE: case.uuid,
             SIGNAL: suspect.kind,
+            PRIORITY: "10",  # before what people planned, which has 0
         },
     )
 

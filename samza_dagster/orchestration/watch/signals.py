@@ -117,12 +117,11 @@ class Look:
 
     def signals(self) -> dict[str, Suspect]:
         """Return what looks bad now, by its key."""
-        found = [*self._of_the_leader(), *self._of_lost_hosts()]
         trouble = self._of_the_job()
-        if trouble is not None:
-            # Nothing of a dead job can be helped but by a new deployment.
-            found = [trouble] if trouble.kind == JOB_DEAD else [*found, trouble]
+        found = [] if trouble is None else [trouble]
         if trouble is None or trouble.kind != JOB_DEAD:
+            # Nothing of a dead job can be helped but by a new deployment.
+            found += [*self._of_the_leader(), *self._of_lost_hosts()]
             found += self._of_hosts_and_containers()
         return {one.key: one for one in found}
 
