@@ -32,9 +32,9 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
     """
     from samza_dagster.orchestration.history.names import HISTORY
     from samza_dagster.orchestration.names import asset_key
-    from samza_dagster.orchestration.watch.score import incidents as incidents_of
-    from samza_dagster.orchestration.watch.score import summary
-    from samza_dagster.orchestration.watch.stored import InstanceEvents
+    from samza_dagster.orchestration.watch.incidents import incidents as incidents_of
+    from samza_dagster.orchestration.watch.incidents import summary
+    from samza_dagster.orchestration.watch.reported import MOST_READ, history
 
     if not job:
         raise InvalidInput(
@@ -43,10 +43,10 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
             fix=f"--job-name NAME, or {variable('job_name')}",
         )
     with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
-        log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
-    found = incidents_of(reversed(log.events), job)
+        events = history(instance, asset_key(prefix, HISTORY))
+    found, cut = incidents_of((event for _, event in events), job), len(events) >= MOST_READ
     if as_json:
-        head = {"job": job, "summary": summary(found), "cut": log.cut}
+        head = {"job": job, "summary": summary(found), "cut": cut}
         print_json({**head, "incidents": [one.to_json() for one in found]})
         return
     print_table(
@@ -61,5 +61,5 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
         ],
         spare=("done", "verdict"),
     )
-    if log.cut:
-        notice(f"only the newest {len(log.events):,} events were read: there may be older ones")
+    if cut:
+        notice(f"only the newest {len(events):,} events were read: there may be older ones")

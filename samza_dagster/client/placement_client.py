@@ -240,10 +240,6 @@ class PlacementClient:
         found = self._requests.mail().requests.get(asked)
         return None if found is None else Request.of(asked, found)
 
-    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
-        """Those of these requests that were asked, be they answered or not; one reading for all."""
-        return self._waiting.asked_before(uuids) if uuids else frozenset()
-
     def wrote(self, uuid: str) -> bool:
         """This client wrote the request; one that was asked before was written by no call of it."""
         return canonical_uuid(uuid) in self._requests.written

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.requests import RequestWriter, canonical_uuid
+from samza_dagster.client.requests import RequestWriter
 from samza_dagster.client.responses import never_answered
 from samza_dagster.client.views import JobView, over_with
 from samza_dagster.errors import DeadlineExceeded, MalformedRecord, SamzaDagsterError
@@ -234,12 +234,6 @@ class Waiting:
         self._due_s: float | None = None
         self._view: JobView | None = None
         self._noticed: set[tuple[str, str]] = set()
-
-    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
-        """Those of these requests that were asked, be they answered or not."""
-        mail = self._requests.mail()
-        there = self._requests.placement.uuids() | mail.requests.keys() | mail.responses.keys()
-        return frozenset(uuid for uuid in uuids if canonical_uuid(uuid) in there)
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response; None while there is none."""

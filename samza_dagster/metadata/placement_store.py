@@ -136,10 +136,6 @@ class ContainerPlacementMetadataStore:
         """Deletes whatever stands under that key, be it no message at all."""
         self._store.remove(PLACEMENT_NAMESPACE, key)
 
-    def uuids(self) -> frozenset[str]:
-        """Of all requests and responses, unreadable ones too."""
-        return frozenset(key.partition(".")[0] for key in self._store.all(PLACEMENT_NAMESPACE))
-
     def requests(self) -> tuple[PlacementRequest, ...]:
         """All requests that no coordinator has taken, oldest first."""
         return self._all(REQUEST, parse_request)

@@ -39,7 +39,7 @@ from samza_dagster.orchestration.history.sensor import (
 from samza_dagster.orchestration.jobs import (
     BY_OWN_REQUEST,
     BY_WHOLE_PROCESSOR,
-    moving_job,
+    failover_jobs,
     of_component,
     placement_jobs,
 )
@@ -52,8 +52,8 @@ from samza_dagster.orchestration.resource import (
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag, names_within
-from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.orchestration.watch.on_demand import outside_checks
+from samza_dagster.orchestration.watch.runs import acknowledge_job
 from samza_dagster.orchestration.watch.sensors import (
     auto_failover_sensor,
     invariants_sensor,
@@ -175,9 +175,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             self.app_name, _, self.app_id = self.jobs.pop().partition("/")
         for job in self.jobs or [self.job]:
             check_job_name(job)
-        if self.jobs:  # a tick looks at many: of each it takes one look
-            settings = {**self.auto_failover.model_dump(), "look_for_s": 0}
-            self.auto_failover = AutoFailover.model_validate(settings)
         if not re.match(PREFIX_PATTERN, self.prefix):
             raise InvalidInput(
                 f"prefix {self.prefix!r}",
@@ -306,9 +303,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_jobs(self) -> list[Any]:
         """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
-        placing = [*placement_jobs(self.tag), audit_job(self.tag), acknowledge_job(self.tag)]
         return [
-            *self._own(placing),
+            *self._own([*placement_jobs(self.tag), acknowledge_job(self.tag)]),
             snapshot_assets_job(self.tag, self.prefix, self._snapshot_of),
             tidy_job(self.tag, self.snapshots, self.prefix),
             fleet_job(self.tag, self.prefix),
@@ -318,7 +314,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """What records outcomes, offers choices, and watches the jobs."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         tag, prefix = self.tag, self.prefix
-        launched = self._own([audit_job(tag), moving_job(tag)])
+        launched = self._own(failover_jobs(tag))
         return [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix

@@ -243,6 +243,13 @@ class RelocateStandbyConfig(ToLegalHostConfig):
 class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place. The coordinator chooses the standby's next host."""
 
+    execution_id: str = Field(
+        default="",
+        max_length=LONGEST_HOST,
+        description="Only while the active runs as this incarnation and its coordinator isn't at its group: "
+        "auto_failover names the one that it judged. Empty: whichever runs.",
+    )
+
 
 @dataclass(frozen=True)
 class CatchUp:

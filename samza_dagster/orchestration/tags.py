@@ -26,6 +26,10 @@ ACTION = "samza/action"
 WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
+CASE = "samza/case"
+"""Of a run that `auto_failover` requested: the failure that it is for, as its events name it."""
+SIGNAL = "samza/signal"
+"""And what looked bad."""
 EVENT = "samza/event"
 """Of an asset's observation: what kind of event it is."""
 
@@ -35,7 +39,7 @@ ALONE = frozenset({"rolling_bounce"})
 """One run of a Samza job at a time: it is about the whole job."""
 ASK_NOTHING = frozenset(
     {
-        *("acknowledge_failover", "audit_failover"),
+        "acknowledge_failover",
         *("snapshot_assets", "tidy_snapshots", "look_at_fleet"),
     }
 )

@@ -13,7 +13,12 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch.stored import UNKNOWN, Log
+from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.watch.cursor import FailoverCursor
+from samza_dagster.orchestration.watch.failover_tick import judged_now, look
+from samza_dagster.orchestration.watch.reported import Events
+from samza_dagster.orchestration.watch.runs import run_request
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_stores import partition_of
 from tests.rig.played_topics import commit
@@ -126,25 +131,39 @@ class LookoutSamza(SamzaClientResource):
 
 @dataclass
 class ListEvents:
-    """The events of an instance, as a list; newest first when read."""
+    """The events of an instance, as a list."""
 
     kept: list[dg.AssetObservation] = field(default_factory=list)
 
-    def read(self, back_to: int = UNKNOWN) -> Log:
-        return Log(tuple(reversed(self.kept)), len(self.kept))
+    def read(self) -> Events:
+        """All of them, with their numbers."""
+        return list(enumerate(self.kept, start=1))
 
 
 @dataclass
-class DictKeeper:
-    """What ticks keep while they go on, as a dictionary."""
+class Ticked:
+    """What a tick of `auto_failover` ends with."""
 
-    texts: dict[str, str] = field(default_factory=dict)
+    cursor: str
+    reported: list[dg.AssetObservation]
+    runs: list[dg.RunRequest]
 
-    def kept(self, job: str) -> str:
-        return self.texts.get(job, "")
 
-    def keep(self, job: str, text: str) -> None:
-        self.texts[job] = text
+def tick(
+    client: PlacementClient,
+    events: ListEvents,
+    settings: AutoFailover,
+    cursor: str | None,
+    now_ms: int,
+    prefix: str = "",
+) -> Ticked:
+    """As Dagster runs it, but for its instance and its clock."""
+    observation = look(client)
+    job = observation.job
+    kept = FailoverCursor.read(cursor, job) or FailoverCursor(job)
+    judged, reported = judged_now(kept, observation, events.read(), settings, now_ms)
+    runs = [run_request(d, job_tag(job, prefix), prefix) for d in judged.asked]
+    return Ticked(judged.cursor.to_text(), reported, runs)
 
 
 def aged(world: Lookout, host: str, silent_ms: int) -> None:
@@ -155,9 +174,10 @@ def aged(world: Lookout, host: str, silent_ms: int) -> None:
 __all__ = [
     "BEGIN_MS",
     "LOOKOUTS",
-    "DictKeeper",
     "ListEvents",
     "Lookout",
     "LookoutSamza",
+    "Ticked",
     "replace",
+    "tick",
 ]

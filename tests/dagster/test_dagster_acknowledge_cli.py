@@ -14,8 +14,9 @@ from lookout import Lookout
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.watch.reported import acknowledged
-from samza_dagster.orchestration.watch.stored import InstanceEvents
+from samza_dagster.orchestration.history.names import KEY
+from samza_dagster.orchestration.watch.cursor import FailoverCursor
+from samza_dagster.orchestration.watch.reported import history, with_events
 
 pytestmark = pytest.mark.dagster
 
@@ -56,14 +57,17 @@ def test_a_group_is_acknowledged_in_the_instance(tmp_path: Path) -> None:
         {"job": "j/1", "group": "1", "reason": "looked", "written": True},
     )
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        kept = acknowledged(InstanceEvents(instance).read().events, "j/1")
-        prefixed = InstanceEvents(instance, dg.AssetKey(["orders", "placement_history"]))
-        assert acknowledged(prefixed.read().events, "j/1") == kept
+        prefixed = dg.AssetKey(["orders", "placement_history"])
+        assert acknowledged(instance, KEY) == acknowledged(instance, prefixed) == {"1"}
         at_its_prefix = ("--reason", "looked", "--prefix", "orders")
         assert acknowledge(tmp_path, "0", *at_its_prefix)[0] == 0
-        assert set(acknowledged(InstanceEvents(instance).read().events, "j/1")) == {"1"}
-        assert set(acknowledged(prefixed.read().events, "j/1")) == {"0", "1"}
-    assert set(kept) == {"1"}
+        assert acknowledged(instance, KEY) == {"1"}
+        assert acknowledged(instance, prefixed) == {"0", "1"}
+
+
+def acknowledged(instance: dg.DagsterInstance, key: dg.AssetKey) -> set[str]:
+    """Groups, by what the sensor reads under its key."""
+    return {*with_events(FailoverCursor("j/1"), history(instance, key))[0].acknowledged}
 
 
 @pytest.mark.parametrize(

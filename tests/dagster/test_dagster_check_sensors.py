@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
-from lookout import DictKeeper, ListEvents, Lookout
+from lookout import ListEvents, Lookout, tick
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import JobView
@@ -18,7 +18,6 @@ from samza_dagster.metadata.resource_manager import Application, Cluster
 from samza_dagster.orchestration.watch import lag_objectives
 from samza_dagster.orchestration.watch.check_events import due
 from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
-from samza_dagster.orchestration.watch.failover_tick import Tick
 from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory, looked
 from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.names import OBJECTIVE
@@ -226,11 +225,7 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
 
         def auto(cursor: str | None) -> str:
             rules = AutoFailover(mode="act", cap_per_hour=100)
-            return (
-                Tick(client, events, DictKeeper(), rules, lambda: world.now_ms)
-                .run(cursor)
-                .to_text()
-            )
+            return tick(client, events, rules, cursor, world.now_ms).cursor
 
         def checked(tick: CheckTick, cursor: str | None) -> str:
             kept = CheckMemory.read(cursor, "demo/1")

@@ -258,7 +258,7 @@ def test_several_jobs_live_in_one_code_location() -> None:
     keys = {key.to_user_string() for key in jobs.asset_graph.get_all_asset_keys()}
     assert {"placement_history", "orders/placement_history", "billing/changelog_lag"} <= keys
     launched = {t.job_name for s in jobs.sensor_defs for t in s.targets}
-    assert {"audit_failover", "orders_move_with_standby", "billing_audit_failover"} <= launched
+    assert {"fail_over", "orders_move_with_standby", "billing_restart_container"} <= launched
     schedule = jobs.get_schedule_def("orders_bounce_nightly")
     assert schedule.job_name == "orders_rolling_bounce"
 
@@ -321,33 +321,6 @@ def test_the_workspace_points_at_the_definitions() -> None:
     """What `dagster dev -w workspace.yaml` finds."""
     (entry,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
     assert (ROOT / entry["python_file"]["relative_path"]).is_file()
-
-
-@pytest.mark.parametrize(
-    ("settings", "least"),
-    [
-        ("bad_looks: 100, bad_within_s: 1", "39.6 s"),
-        ("bad_looks: \"{{ env('BAD_LOOKS', '100') | int }}\", bad_within_s: 1", "39.6 s"),
-        ("bad_looks: 4, look_for_s: 0, bad_within_s: 10", "15 s"),
-        ("bad_looks: 2, look_for_s: 0, interval_s: 60, bad_within_s: 30", "59 s"),
-    ],
-)
-def test_bad_looks_that_never_fit_into_their_time_are_refused(
-    tmp_path: Path, settings: str, least: str
-) -> None:
-    """Else the sensor would tick for ever and never act: both fields are named, and the time."""
-    with pytest.raises(InvalidInput) as caught:
-        component(tmp_path, f"{YAML}  auto_failover: {{{settings}}}\n")
-    assert all(named in str(caught.value) for named in ("bad_looks: ", "bad_within_s: ", least))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    ["bad_looks: 1, bad_within_s: 1", "bad_looks: 3, bad_within_s: 1", "bad_looks: 100"],
-)
-def test_bad_looks_that_just_fit_are_taken(tmp_path: Path, settings: str) -> None:
-    """Three looks half a second apart take one second."""
-    assert component(tmp_path, f"{YAML}  auto_failover: {{{settings}}}\n").auto_failover
 
 
 def test_what_the_yaml_leaves_out_the_environment_and_the_file_say(

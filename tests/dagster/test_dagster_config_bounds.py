@@ -97,7 +97,6 @@ def test_every_number_has_a_largest() -> None:
     ("model", "field"),
     [
         (AutoFailover, "backlog_records"),
-        (AutoFailover, "standby_behind_records"),
         (LagObjective, "records"),
     ],
 )

@@ -15,7 +15,6 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from tests.rig.pace import PACE
@@ -160,7 +159,6 @@ def test_a_worker_that_is_slow_to_start_is_waited_for(
         with pytest.raises(InvalidInput, match="starts none"):
             DagsterStack(tmp_path / home, tmp_path / "greetings.py").start()
     assert seen == [("180", "60"), ("61", "60")]
-    assert LONGEST_TICK_S < 60
 
 
 @pytest.mark.parametrize(("after", "held"), [(0, False), (1, False), (2, True), (3, False)])

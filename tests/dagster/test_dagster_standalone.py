@@ -166,7 +166,7 @@ def test_the_sensor_auto_failover_advises_what_a_group_can_do(
     now_ms, cursor = [1_000_000_000_000], None
     monkeypatch.setattr(failover_tick.time, "time_ns", lambda: now_ms[0] * 1_000_000)
     monkeypatch.setattr(failover_tick, "since_boot", lambda: ("this boot", now_ms[0]))
-    made = component(auto_failover=AutoFailover(look_for_s=0))
+    made = component(auto_failover=AutoFailover())
     (sensor,) = (one for one in made.build_sensors() if one.name == "auto_failover")
     job.group = replace(job.group, members=())
     told: list[dg.AssetObservation] = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
-from lookout import DictKeeper, ListEvents
+from lookout import ListEvents, tick
 
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
@@ -20,7 +20,6 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest
-from samza_dagster.orchestration.watch.failover_tick import Tick
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.placement import texts
 from tests.rig.played_job import BEGIN_MS, PlayedJob
@@ -267,7 +266,7 @@ class _AmTopics(Topics):
 
 @dataclass
 class Watching:
-    """`auto_failover` over such a world, a look each five seconds."""
+    """`auto_failover` over such a world, a tick each five seconds."""
 
     world: WatchedAm
     settings: AutoFailover = field(default_factory=AutoFailover)
@@ -280,20 +279,19 @@ class Watching:
         """What was told in that time."""
         before = len(self.events.kept)
         end_ms = self.world.now_ms + for_s * 1000
-        keeper = DictKeeper()
         while self.world.now_ms < end_ms:
             self.world.until(self.world.now_ms + 5_000)
-            tick = Tick(
+            ticked = tick(
                 self.world.client(),
                 self.events,
-                keeper,
                 self.settings,
-                lambda: self.world.now_ms,
-                prefix=self.prefix,
+                self.cursor,
+                self.world.now_ms,
+                self.prefix,
             )
-            self.cursor = tick.run(self.cursor).to_text()
-            self.events.kept += tick.reported
-            self.runs += tick.runs
+            self.cursor = ticked.cursor
+            self.events.kept += ticked.reported
+            self.runs += ticked.runs
         return self.events.kept[before:]
 
 

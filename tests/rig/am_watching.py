@@ -50,7 +50,7 @@ class Watcher:
         ]
 
     def _watch(self) -> None:
-        sensor = auto_failover_sensor(AutoFailover.model_validate({"look_for_s": 4}))
+        sensor = auto_failover_sensor(AutoFailover())
         cursor: str | None = None
         with dg.DagsterInstance.ephemeral() as instance:
             while not self._over.is_set():

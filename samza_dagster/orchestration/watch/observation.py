@@ -1,8 +1,7 @@
-"""What one look at a job saw: plain values, for the rules that judge it. Pure."""
+"""One look at a job as plain values, for the rules that judge it. Pure."""
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,33 +26,32 @@ _NO_PROCESSOR = "no processor of the group is registered in ZooKeeper"
 
 @dataclass(frozen=True, slots=True)
 class ContainerSeen:
-    """One container at one look.
-
-    `incarnation` is its execution id, empty when the coordinator doesn't say; `reporter` is the one
-    that its newest report names. `reported_ms` is the time of that metrics report, by its host's clock: it tells a new report from the former,
-    and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
-    partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
-    `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
-    `of` is the active whose state a standby has; empty of an active. `holder` is the processor that has it,
-    where it is a task.
-    """
+    """One container at one look. Sums are None where one of their parts isn't known."""
 
     processor_id: str
     active: bool
     state: str
     host: str | None
     incarnation: str = ""
+    """Its execution id; empty: the coordinator doesn't say."""
     flapping: bool = False
     reported_ms: int | None = None
+    """The time of its newest report by its host's clock: it tells one report from another alone."""
     behind: int | None = None
+    """Over a standby's store partitions, as `applied` and `end`."""
     applied: int | None = None
     end: int | None = None
     backlog: int | None = None
+    """Over an active's input, as `committed`."""
     committed: int | None = None
     unread: bool = False
+    """Something can't be read that would tell how it is: nothing of it is held against it."""
     reporter: str = ""
+    """The incarnation that its newest report names."""
     of: str = ""
+    """The active whose state a standby has; empty: it is an active."""
     holder: str = ""
+    """The processor that has it, where it is a task."""
 
     @property
     def identity(self) -> str:
@@ -77,39 +75,41 @@ class ContainerSeen:
 
 @dataclass(frozen=True)
 class Observation:
-    """A job at one look. `busy`: group → what its coordinator is at there.
-
-    `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
-    agent's last word, of those of which that is known. `unread`: what can't be read now, or is lost.
-    `lost`: group → what is wrong with a changelog of its (`changelogs_lost`).
-    `application` is YARN's word on the job's state, empty where it isn't known; `dead`: by whose word
-    nothing of it runs any more, empty: by nobody's. `report_patience_ms`: how long a container may
-    report nothing new, three of the job's own intervals; 0: they aren't known. `asked`: groups with a
-    request in flight. `deployment` is the running one's id.
-    `leader_mark` changes whenever the leader's record of the job does. Its `beat_ms` is by the clock of
-    its host: another one is a sign of life, its age isn't known by it.
-    """
+    """A job at one look."""
 
     job: str
     coordinator: str
     containers: tuple[ContainerSeen, ...]
     host_states: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Host → `alive`, `lost` or `last-seen`."""
     host_words: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Host → ms since its agent's last word, where that is known."""
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Group → what its coordinator is at there."""
     leader: LeaderView | None = None
-    leader_mark: int = 0
     unread: tuple[str, ...] = ()
+    """What can't be read now, or is lost."""
     lost: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Group → what is wrong with a changelog of its (`changelogs_lost`)."""
     asked: frozenset[str] = frozenset()
+    """Groups with a request in flight."""
     deployment: str = ""
     application: str = ""
+    """YARN's word on the job's state; empty: it isn't known."""
     dead: str = ""
+    """By whose word nothing of it runs any more; empty: by nobody's."""
     report_patience_ms: int = 0
+    """For how long a container may report nothing: three of the job's intervals; 0: not known."""
 
     @property
     def can(self) -> Capabilities:
         """What its coordinator can do and tells."""
         return capabilities(self.coordinator)
+
+    @property
+    def looks_after_standbys(self) -> bool:
+        """Whether a stalled or silent standby is anybody's business: our coordinator restarts it."""
+        return not self.can.has_own_requests
 
     @property
     def remedies(self) -> Remedies:
@@ -199,7 +199,6 @@ def observation_of(
         host_words=dict(words or {}),
         busy=busy_groups(view),
         leader=view.leader,
-        leader_mark=_mark(view) if view.leader is not None else 0,
         unread=tuple(
             sorted({*reasons.values(), *lost.values(), *((unread,) if unread else ()), *yarn})
         ),
@@ -251,12 +250,3 @@ def _sum(values: Iterable[int | None]) -> int | None:
     """None where one of them isn't known, or there are none."""
     known = list(values)
     return None if None in known or not known else sum(value or 0 for value in known)
-
-
-def _mark(view: JobView) -> int:
-    lines = [
-        *(f"{p}{v.state}{v.execution_id}{v.host}" for p, v in sorted(view.processors.items())),
-        *(f"{a.uuid}{a.stage}" for a in view.actions),
-        *(f"{h}{v.state}{v.free_memory_mb}" for h, v in sorted(view.hosts.items())),
-    ]
-    return zlib.crc32("\n".join(lines).encode())

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.watch.memory import (
+from samza_dagster.orchestration.watch.cursor import (
     COORDINATOR_GONE,
     COORDINATOR_REPLACED,
     FALLING_BEHIND,
@@ -22,17 +21,20 @@ from samza_dagster.orchestration.watch.memory import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.watch.cases import Case
+    from samza_dagster.orchestration.watch.failover import Case
     from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
     from samza_dagster.orchestration.watch.settings import Mode
 
-FAIL_OVER = RequestKind.FAIL_OVER.value
-MOVE_WITH_STANDBY = "move-with-standby"
-"""The active takes its standby's place, where no fail-over does: a run of that job."""
-RESTART = "restart"
+    Standbys = Sequence[ContainerSeen]
+
+# Named as the jobs that carry them out.
+FAIL_OVER = "fail_over"
+MOVE_WITH_STANDBY = "move_with_standby"
+"""The active takes its standby's place, where there is no fail-over."""
+RESTART = "restart_container"
 NOTHING = "nothing"
 
-Advice = Callable[["Case", "Observation", "Sequence[ContainerSeen]", Collection[str]], str]
+Advice = Callable[["Case", "Observation", "Standbys", Collection[str]], str]
 """What a person would run about a container: for a case, by an observation, the standbys that may take
 its place, and the hosts that look bad."""
 
@@ -59,11 +61,7 @@ class Remedies:
         return self.against.get((kind, active), NOTHING)
 
     def command(
-        self,
-        case: Case,
-        observation: Observation,
-        standbys: Sequence[ContainerSeen],
-        bad: Collection[str],
+        self, case: Case, seen: Observation, standbys: Standbys, bad: Collection[str]
     ) -> str:
         """What a person would run, where this coordinator takes it."""
         kind, unit = case.suspect.kind, quote(case.processor)
@@ -75,31 +73,19 @@ class Remedies:
             return f"samza-dagster explain {unit}"
         if kind in OF_A_HOST and self.left_to:
             return f"samza-dagster status {unit}, until it is on another host"
-        return self.advice(case, observation, standbys, bad)
+        return self.advice(case, seen, standbys, bad)
 
 
-def _of_ours(
-    case: Case,
-    observation: Observation,
-    standbys: Sequence[ContainerSeen],
-    bad: Collection[str],
-) -> str:
-    del observation, bad
+def _of_ours(case: Case, seen: Observation, standbys: Standbys, bad: Collection[str]) -> str:
+    del seen, bad
     unit = quote(case.processor)
-    if case.action == RESTART:
-        return f"samza-dagster place {unit} --to LAST_SEEN"
     if standbys:
         return f"samza-dagster fail-over {unit}"
     return f"samza-dagster place {unit} --to ANY_HOST, which restores its state anew"
 
 
-def _of_an_am(
-    case: Case,
-    observation: Observation,
-    standbys: Sequence[ContainerSeen],
-    bad: Collection[str],
-) -> str:
-    del observation, bad
+def _of_an_am(case: Case, seen: Observation, standbys: Standbys, bad: Collection[str]) -> str:
+    del seen, bad
     unit = quote(case.processor)
     if case.action == RESTART:
         return f"samza-dagster place {unit} --to LAST_SEEN"
@@ -113,25 +99,20 @@ def _of_an_am(
     )
 
 
-def _of_a_group(
-    case: Case,
-    observation: Observation,
-    standbys: Sequence[ContainerSeen],
-    bad: Collection[str],
-) -> str:
+def _of_a_group(case: Case, seen: Observation, standbys: Standbys, bad: Collection[str]) -> str:
     """A task is moved by itself, and restarts with its processor alone."""
-    seen, unit = observation.by_id.get(case.processor), quote(case.processor)
+    one, unit = seen.by_id.get(case.processor), quote(case.processor)
     if case.action == MOVE_WITH_STANDBY and standbys:
-        if len(observation.standbys[case.group]) == 1:
+        if len(seen.standbys[case.group]) == 1:
             return f"samza-dagster place {unit} --to STANDBY"
         standby = standbys[0].processor_id
         return f"job move_with_standby with processor {case.processor} and standby {standby}"
-    if seen is not None and not seen.active and (free := observation.free_for(seen) - set(bad)):
+    if one is not None and not one.active and (free := seen.free_for(one) - set(bad)):
         return f"samza-dagster place {unit} --to {min(free)}"
-    if seen is None or not seen.holder:
+    if one is None or not one.holder:
         return f"samza-dagster explain {unit}"
     return (
-        f"samza-dagster place {quote(seen.holder)} --to LAST_SEEN, which restarts that processor"
+        f"samza-dagster place {quote(one.holder)} --to LAST_SEEN, which restarts that processor"
         " with all its tasks where they are"
     )
 
@@ -142,8 +123,6 @@ _OF_OURS = Remedies(
         (HOST_SICK, True): FAIL_OVER,
         (FALLING_BEHIND, True): FAIL_OVER,
         (SILENT, True): FAIL_OVER,
-        (SILENT, False): RESTART,
-        (STANDBY_STALLED, False): RESTART,
     },
     advice=_of_ours,
     about_job={

@@ -1,8 +1,8 @@
-"""What `auto_failover` said and did, as observations of `placement_history` that outlive its cursor."""
+"""What `auto_failover` reports, and what it reads back: observations of `placement_history`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from uuid import uuid4
 
@@ -10,43 +10,46 @@ import dagster as dg
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cases import reported_as
-from samza_dagster.orchestration.watch.memory import Acted, Memory, Suspect
+from samza_dagster.orchestration.watch.cursor import (
+    Acknowledgement,
+    Act,
+    FailoverCursor,
+    Suspect,
+)
+from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict
 from samza_dagster.orchestration.watch.outcomes import outcome_of
-from samza_dagster.orchestration.watch.policy import Decision, FailoverVerdict
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
 REPORTED_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
-    FailoverVerdict.ADOPT: "was asked by a tick that was cut off",
     FailoverVerdict.ADVISE: "advised",
     FailoverVerdict.SHADOW: "would be asked",
     FailoverVerdict.WATCH: "watched",
     FailoverVerdict.HELD: "held back",
 }
+MOST_READ = 5_000
+"""Observations of one asset; `placement_responses` writes 200 in a tick."""
+PAGE = 1_000
+READ_AGAIN = 1_000
+"""Numbers before the newest that was read: a database may show a lower one later than a higher."""
+Events = list[tuple[int, dg.AssetObservation]]
+"""With the number of each in Dagster's storage."""
 
 
 def decision_event(
-    decision: Decision,
-    *,
-    job: str,
-    host: str | None,
-    now_ms: int,
-    refused: str = "",
-    key: dg.AssetKey = KEY,
+    decision: Decision, *, job: str, host: str | None, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
-    """What was decided, why, and what a person can do. `refused`: what the client said to it."""
+    """Report what was decided, why, and what a person can do."""
     case = decision.case
-    word = "refused" if refused else WORDS[decision.verdict]
-    because = refused or decision.because
+    because = f" ({decision.because})" if decision.because else ""
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{case.action} of {case.processor} {word}: {case.suspect.why}"
-        + (f" ({because})" if because else ""),
+        description=f"{case.action} of {case.processor} {WORDS[decision.verdict]}:"
+        f" {case.suspect.why}{because}",
         metadata={
-            "event": event_id(decision, refused),
+            "event": decision.event,
             "job": job,
             "signal": case.suspect.kind,
             "subject": case.suspect.subject,
@@ -56,11 +59,11 @@ def decision_event(
             "host": host or "-",
             "incarnation": case.incarnation or "-",
             "action": case.action,
-            "verdict": "refused" if refused else decision.verdict.value,
+            "verdict": decision.verdict.value,
             "why": case.suspect.why,
-            "because": because or "-",
+            "because": decision.because or "-",
             "what_to_do": decision.command,
-            "request": case.uuid,
+            "run_key": case.uuid,
             "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
             REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
@@ -68,21 +71,17 @@ def decision_event(
     )
 
 
-def event_id(decision: Decision, refused: str = "") -> str:
-    """What a decision is reported as, once."""
-    return reported_as(decision.case, "refused") if refused else decision.event
-
-
 def recovered_event(
     suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
-    """Something looks well again that had been confirmed bad; and what was seen to be done about it."""
+    """Report that something looks well again, and what was seen to be done about it."""
     outcome, done = outcome_of(suspect), f": {suspect.became}" if suspect.became else ""
+    times = {DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}
     return dg.AssetObservation(
         asset_key=key,
         description=f"{suspect.subject} looks well again: {suspect.kind} is over ({outcome}{done})",
         metadata={
-            "event": recovered_id(suspect),
+            "event": f"{suspect.key}/{suspect.since_ms}/over",
             "job": job,
             "signal": suspect.kind,
             "subject": suspect.subject,
@@ -91,58 +90,10 @@ def recovered_event(
             REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
             "outcome": outcome.value,
             "done": suspect.became,
-            **_known({DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}),
+            **{n: dg.MetadataValue.timestamp(ms / 1000) for n, ms in times.items() if ms},
         },
         tags={EVENT: RECOVERED},
     )
-
-
-def recovered_id(suspect: Suspect) -> str:
-    """What its end is reported as, once."""
-    return f"{suspect.key}/{suspect.since_ms}/over"
-
-
-def _recoveries(said: Mapping[str, int]) -> dict[str, int]:
-    """Key of a suspect → when its end was told last, in ms."""
-    found: dict[str, int] = {}
-    for ident, at_ms in said.items():
-        if ident.endswith("/over"):
-            key = ident.removesuffix("/over").rpartition("/")[0]
-            found[key] = max(found.get(key, 0), at_ms)
-    return found
-
-
-def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
-    """The same; each suspect knows when its end was told the time before.
-
-    By what was told, not by a count: whoever lost a cursor or repeats a tick finds the same. What
-    ended before of another kind counts too: the same request may help against both, and under
-    Samza's AM, which tells no incarnations, it would count as told for good.
-    """
-    over = _recoveries(said)
-
-    def after_ms(suspect: Suspect) -> int:
-        others = (
-            at_ms
-            for key, at_ms in over.items()
-            if key.split("|")[1:2] == [suspect.subject] and at_ms <= suspect.since_ms
-        )
-        return max(suspect.after_ms, over.get(suspect.key, 0), *others, 0)
-
-    suspects = {key: replace(s, after_ms=after_ms(s)) for key, s in memory.suspects.items()}
-    return replace(memory, suspects=suspects)
-
-
-def with_reports(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> Memory:
-    """The same as the events know it: with what was told and isn't over, without what is."""
-    opened = _still_open(events, job)
-    said = {**reports(events, job), **memory.reported}
-    suspects = {
-        key: replace(s, reported=s.reported or key in opened)
-        for key, s in {**opened, **memory.suspects}.items()
-        if recovered_id(s) not in said
-    }
-    return replace(memory, suspects=suspects)
 
 
 def acknowledgement(
@@ -158,11 +109,11 @@ def acknowledgement(
     only_for: str = "",
     partition: str | None = None,
 ) -> dg.AssetObservation:
-    """A person has looked at a group after a failover: the sensor may act on it again.
+    """Report that a person has looked at a group: the sensor may act on it again.
 
-    It is about what the group's block is for when it is stored; `at_ms` is only shown. `ident`
-    tells it from any other; None: a new one. `only_for`: value of tag `samza/job` of the one job
-    that it counts for; empty, under the plain key: every job of that name and id.
+    It lifts what blocks the group when it is stored; `at_ms` is only shown. `ident` tells it from
+    any other; None: a new one. `only_for`: value of tag `samza/job` of the one job that it counts
+    for; empty, under the plain key: every job of that name and id.
     """
     return dg.AssetObservation(
         asset_key=key,
@@ -183,100 +134,76 @@ def acknowledgement(
     )
 
 
-def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, str]:
-    """Group → its last acknowledgement, by the order in which they were stored."""
-    found: dict[str, str] = {}
-    for event in _of(events, ACKNOWLEDGED, job):
-        found.setdefault(text(event, "group"), _acknowledgement(event))
+def history(instance: dg.DagsterInstance, key: dg.AssetKey = KEY, after: int = 0) -> Events:
+    """Read the newest observations after a number, `MOST_READ` at most, in their order.
+
+    `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
+    of a job of the same name on another cluster, only acknowledgements that count for every job
+    are read: the command line writes them without a prefix.
+    """
+    found = _newest(instance, key, after)
+    if key != KEY:
+        found += [one for one in _newest(instance, KEY, after) if _is_for_every_job(one[1])]
+    return sorted(found, key=lambda one: one[0])
+
+
+def _newest(instance: dg.DagsterInstance, key: dg.AssetKey, after: int) -> Events:
+    found: Events = []
+    records_filter = dg.AssetRecordsFilter(asset_key=key, after_storage_id=after)
+    cursor: str | None = None
+    while len(found) < MOST_READ:
+        page = instance.fetch_observations(records_filter, limit=PAGE, cursor=cursor)
+        events = ((record.storage_id, record.asset_observation) for record in page.records)
+        found += [(number, event) for number, event in events if event is not None]
+        if not page.has_more or not page.records:
+            break
+        cursor = page.cursor
     return found
 
 
-def reports(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
-    """Id of what was reported → when."""
-    return {
-        text(event, "event"): time_ms(event.metadata, REPORTED_AT)
-        for kind in (DECIDED, RECOVERED)
-        for event in _of(events, kind, job)
-    }
+def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor, frozenset[str]]:
+    """Take in acknowledgements, and the runs that were requested; return what was reported, too.
 
-
-def _still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Suspect]:
-    """What was told to be bad and not told to be over, by its key; nothing of it is confirmed."""
-    over: set[str] = set()
-    found: dict[str, Suspect] = {}
-    for event in events:
-        key = text(event, "suspect")
-        if not key or text(event, "job") != job:
+    A cursor that was lost so forgets no block and no cap.
+    """
+    acts, acknowledged = dict(cursor.acts), dict(cursor.acknowledged)
+    reported: set[str] = set()
+    for number, event in events:
+        if text(event, "job") != cursor.job:
             continue
-        if event.tags.get(EVENT) == RECOVERED:
-            over.add(key)
-        elif event.tags.get(EVENT) == DECIDED and key not in over:
-            found[key] = Suspect(
-                kind=text(event, "signal"),
-                subject=text(event, "subject"),
-                members=((text(event, "processor"), _incarnation(event)),),
-                since_ms=time_ms(event.metadata, "bad_since"),
-                why=text(event, "why"),
-                reported=True,
-            )
-    return found
-
-
-def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
-    """The memory of a sensor that lost its cursor: what it did and said."""
-    acted: dict[str, Acted] = {}
-    acks: dict[str, str] = {}
-    for event in reversed(events):
-        kind = event.tags.get(EVENT)
-        if text(event, "job") != job:
+        if event.tags.get(EVENT) == ACKNOWLEDGED:
+            group = text(event, "group")
+            acknowledged[group] = Acknowledgement(text(event, "acknowledgement"), number)
             continue
-        if kind == ACKNOWLEDGED:
-            acks[text(event, "group")] = _acknowledgement(event)
-        elif kind == DECIDED and text(event, "verdict") in (
-            FailoverVerdict.ASK.value,
-            FailoverVerdict.ADOPT.value,
-        ):
-            processor, uuid = text(event, "processor"), text(event, "request")
-            group = text(event, "container_group").removeprefix(f"{job}/")
+        reported.add(text(event, "event"))
+        if text(event, "verdict") == FailoverVerdict.ASK.value:
+            group = text(event, "container_group").removeprefix(f"{cursor.job}/")
             at_ms = time_ms(event.metadata, REPORTED_AT)
-            acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
-    return Memory(
-        job,
-        acted=tuple(acted.values()),
-        reported=reports(events, job),
-        acks=acknowledged(events, job),
-    ).bounded()
-
-
-def _of(events: Sequence[dg.AssetObservation], kind: str, job: str) -> list[dg.AssetObservation]:
-    return [e for e in events if e.tags.get(EVENT) == kind and text(e, "job") == job]
-
-
-def is_for_every_one(event: dg.AssetObservation) -> bool:
-    """An acknowledgement for every job of that name and id."""
-    return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)
-
-
-def _acknowledgement(event: dg.AssetObservation) -> str:
-    return text(event, "acknowledgement") or str(time_ms(event.metadata, REPORTED_AT))
-
-
-def _incarnation(event: dg.AssetObservation) -> str:
-    reported_as_none = text(event, "incarnation") == "-"
-    return "" if reported_as_none else text(event, "incarnation")
+            known = acts.get(text(event, "run_key")) or Act(group, at_ms)
+            acts[text(event, "run_key")] = replace(known, number=number)
+    read_to = max((number for number, _ in events), default=cursor.read_to)
+    return (
+        replace(
+            cursor,
+            acts=acts,
+            acknowledged=acknowledged,
+            read_to=max(cursor.read_to, read_to),
+        ),
+        frozenset(reported),
+    )
 
 
 def text(event: dg.AssetObservation, name: str) -> str:
-    """A value of an event's metadata; empty: it has none of that name."""
+    """Return a value of an event's metadata; empty: it has none of that name."""
     value = event.metadata.get(name)
     return str(value.value) if value is not None else ""
 
 
 def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
-    """A time that an event or an evaluation tells, in ms since the epoch; 0: it tells none."""
+    """Return a time of an event or an evaluation in ms since the epoch; 0: it has none."""
     value = metadata.get(name)
     return round(value.value * 1000) if isinstance(value, dg.TimestampMetadataValue) else 0
 
 
-def _known(times_ms: Mapping[str, int]) -> dict[str, dg.MetadataValue]:
-    return {name: dg.MetadataValue.timestamp(ms / 1000) for name, ms in times_ms.items() if ms}
+def _is_for_every_job(event: dg.AssetObservation) -> bool:
+    return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)

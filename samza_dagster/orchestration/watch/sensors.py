@@ -18,8 +18,8 @@ from samza_dagster.orchestration.job_sensor import (
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import failover_tick, names
-from samza_dagster.orchestration.watch.audit import JOB
 from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 
 NAME = "auto_failover"
@@ -30,7 +30,7 @@ def auto_failover_sensor(
 ) -> dg.SensorDefinition:
     """`auto_failover` with the settings of the component's YAML.
 
-    `jobs` are those that it launches: `audit_failover` and `move_with_standby`.
+    `jobs` are those that it launches: `fail_over`, `move_with_standby`, `restart_container`.
     """
 
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
@@ -38,7 +38,7 @@ def auto_failover_sensor(
 
     mode = settings.mode or "shadow under Samza's AM, else advise"
     description = f"Handles what a coordinator can't see; mode {mode}."
-    return _judging(NAME, tick, settings, prefix, description, jobs=jobs, job_name=JOB)
+    return _judging(NAME, tick, settings, prefix, description, jobs=jobs, job_name=FAIL_OVER)
 
 
 def invariants_sensor(

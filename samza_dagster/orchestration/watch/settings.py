@@ -3,22 +3,17 @@
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import dagster as dg
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from samza_dagster.lag import silent_after_ms
 from samza_dagster.orchestration.bounds import IntervalS, Within, text
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.watch import names
-from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS, Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 
-_LOOP_S = 5
-"""Dagster's daemon begins ticks of a sensor no more often."""
-
-
+GOOD_LOOKS = 3
 Mode = Literal["shadow", "advise", "act"]
 """How far `auto_failover` goes."""
 
@@ -28,29 +23,13 @@ class AutoFailover(dg.Model, dg.Resolvable):
 
     mode: Mode | None = Field(
         default=None,
-        description="shadow: only records what it would do; advise: says what to run; act: asks itself."
+        description="shadow: only records what it would do; advise: says what to run; act: launches that run."
         " Empty: shadow where Samza's own AM coordinates, advise elsewhere.",
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: IntervalS = Field(default=5, description="Between two ticks.")
-    look_every_s: Annotated[float, Within(0.5, 50)] = Field(
-        default=0.5, description="Pause between the looks of one tick."
-    )
-    look_for_s: Annotated[int, Within(0, 50)] = Field(
-        default=17,
-        description="How long a tick goes on looking while nothing is to tell; 0: one look a"
-        " tick. Dagster gives a tick 60 s, and begins one every 5 s: three seconds less than a"
-        " multiple of that leave a short gap, and time for a tick that begins late on a busy"
-        " machine. It holds a thread of the daemon and one of the code server: docs/operations/deploy.md.",
-    )
+    interval_s: IntervalS = Field(default=5, description="Between two ticks, each of one look.")
     bad_looks: Annotated[int, Within(1, 100)] = Field(
-        default=3, description="Bad looks before it counts."
-    )
-    bad_within_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=60, description="They lie within this."
-    )
-    good_looks: Annotated[int, Within(1, 100)] = Field(
-        default=3, description="Good looks in turn that end it."
+        default=2, description="Bad looks in turn before it counts. Three good ones end it."
     )
     host_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=12, description="Age of an agent's last word that looks bad."
@@ -66,75 +45,18 @@ class AutoFailover(dg.Model, dg.Resolvable):
     stuck_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=180, description="Time without a commit, with that backlog."
     )
-    growing_commits: Annotated[int, Within(1, 100)] = Field(
-        default=3, description="Commits in turn at which that backlog has grown."
-    )
-    growing_s: Annotated[int, Within(0, DAY_S)] = Field(
-        default=60, description="And over so long: a job may commit each second."
-    )
-    standby_behind_records: Annotated[int, Within(1, MOST_LAG)] = Field(
-        default=1_000, description="Records behind from which on a stalled standby is judged."
-    )
-    standby_stalled_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=240,
-        description="Time that a standby applies nothing while its changelog grows; longer than"
-        " the coordinator's own samza.dagster.standby.stalled.ms. Under Samza's AM and in a standalone group,"
-        " which do nothing about it, two reports of one offset are enough.",
-    )
-    standby_down_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=300, description="Time that a standby may be down before that is told."
-    )
-    leader_beats: Annotated[int, Within(2, 100)] = Field(
-        default=3, description="Signs of life that the leader may miss."
-    )
     cap_per_hour: Annotated[int, Within(0, 1_000)] = Field(
-        default=3, description="Requests of this sensor within an hour, at most."
+        default=3, description="Runs that it launches within an hour, at most."
     )
     mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
         description="Share of hosts that may go bad together; beyond it nothing is asked.",
     )
-    watch_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=600, description="How long the run that follows a request watches."
-    )
-
-    @model_validator(mode="after")
-    def _can_confirm(self) -> Self:
-        """`bad_looks` fit into `bad_within_s`: else nothing ever counts, and nobody is told."""
-        least_s = self._least_s()
-        if least_s > self.bad_within_s:
-            raise ValueError(
-                f"bad_looks: {self.bad_looks} never lie within bad_within_s: {self.bad_within_s};"
-                f" looks count once per {SAME_LOOK_MS} ms, and with look_for_s: {self.look_for_s} and"
-                f" interval_s: {self.interval_s} so many take {least_s:g} s at least"
-            )
-        return self
-
-    def _least_s(self) -> float:
-        """The shortest time in which there can be `bad_looks` looks that count."""
-        looks_a_tick = 1 + self.look_for_s * 1000 // SAME_LOOK_MS
-        look_every_s = SAME_LOOK_MS / 1000
-        ticks, looks = divmod(self.bad_looks - 1, looks_a_tick)
-        tick_every_s = max(_LOOP_S, least_seconds(self.interval_s), looks_a_tick * look_every_s)
-        return ticks * tick_every_s + looks * look_every_s
 
     @property
     def hysteresis(self) -> Hysteresis:
         """How often something must look bad, and good again."""
-        return Hysteresis(self.bad_looks, 0, self.good_looks, self.bad_within_s * 1000)
-
-    def for_reports(self, patience_ms: int, *, ours: bool) -> Self:
-        """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
-
-        A container is silent after `silent_after_ms`: so it is told within three intervals. But for a
-        coordinator of `ours` nobody else looks after a stalled standby: two reports in turn of
-        one offset count, a minute apart or nearly that.
-        """
-        silent_s = max(self.report_silent_s, -(-silent_after_ms(patience_ms) // 1000))
-        stalled_s = self.standby_stalled_s
-        if not ours:
-            stalled_s = min(stalled_s, max(60_000, patience_ms // 3) * 3 // 4_000)
-        return self.model_copy(update={"report_silent_s": silent_s, "standby_stalled_s": stalled_s})
+        return Hysteresis(self.bad_looks, good_looks=GOOD_LOOKS)
 
 
 MOST_OBJECTIVES = 100

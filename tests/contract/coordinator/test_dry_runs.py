@@ -16,7 +16,7 @@ from samza_dagster.model.naming import state_topic
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
+from samza_dagster.orchestration.watch.runs import acknowledge_job
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job
 from tests.rig.pace import PACE
@@ -39,7 +39,6 @@ ASKS: dict[str, dict[str, Any]] = {
 
 ONLY_READ = frozenset(
     {
-        "audit_failover",
         "look_at_fleet",
         "snapshot_assets",
         "tidy_snapshots",
@@ -71,7 +70,7 @@ def own_topics(job: Job) -> tuple[str, str]:
 
 def jobs() -> list[dg.JobDefinition]:
     """Those whose runs are watched."""
-    return [*placement_jobs(f"{NAME}/1"), audit_job(f"{NAME}/1"), acknowledge_job(f"{NAME}/1")]
+    return [*placement_jobs(f"{NAME}/1"), acknowledge_job(f"{NAME}/1")]
 
 
 def asking_op(job: dg.JobDefinition) -> str | None:

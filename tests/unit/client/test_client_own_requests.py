@@ -181,21 +181,6 @@ def test_its_answers_are_waited_for_and_found_by_uuid(job: Any) -> None:
         assert not is_held(done)
 
 
-def test_which_of_many_were_asked_is_told_at_once(job: Any) -> None:
-    """While they wait and once they are answered, in either topic."""
-    placed, never = "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
-    job.led_by_ours()
-    with job.client() as client:
-        assert client.asked_before([UUID, MOVE, never]) == frozenset()
-        client.fail_over("1", uuid=UUID)
-        client.place("0-0", "LAST_SEEN", uuid=placed)
-        job.respond(MOVE, StatusCode.SUCCEEDED, "done", timestamp=1)
-        assert client.asked_before([UUID, MOVE, placed, never]) == {UUID, MOVE, placed}
-        answer(job, StatusCode.SUCCEEDED, "done")
-        assert client.asked_before([UUID, never]) == {UUID}
-        assert client.asked_before([]) == frozenset()
-
-
 def test_another_request_under_the_same_uuid_is_refused(job: Any) -> None:
     """One UUID, one request."""
     job.led_by_ours()

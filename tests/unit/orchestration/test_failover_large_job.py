@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
-from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.cursor import FailoverCursor
+from samza_dagster.orchestration.watch.failover import judge
+from samza_dagster.orchestration.watch.failover_tick import quiet
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from samza_dagster.orchestration.watch.signals import judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000
@@ -44,27 +46,43 @@ def busy(frozen: str, look: int) -> Observation:
 @pytest.mark.parametrize("frozen", ["517", "999"])
 def test_a_frozen_container_among_a_thousand_busy_ones_is_seen(frozen: str) -> None:
     """Wherever it stands in the order, by a cursor that Dagster kept from look to look."""
-    memory, now = Memory("demo/1"), BEGIN
+    cursor, now = FailoverCursor("demo/1"), BEGIN
     for look in range(9):
         now += 30_000
-        judged = judge(busy(frozen, look), memory, AutoFailover(), now)
-        kept = Memory.read(judged.memory.to_text(), "demo/1")
-        assert kept == judged.memory
-        memory = kept
-    assert [(s.subject, s.confirmed) for s in memory.suspects.values()] == [(frozen, True)]
+        judged = judge(cursor, busy(frozen, look), AutoFailover(), now)
+        kept = FailoverCursor.read(judged.cursor.to_text(), "demo/1")
+        assert kept == judged.cursor
+        cursor = kept
+    assert [(s.subject, s.confirmed) for s in cursor.suspects.values()] == [(frozen, True)]
 
 
 def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
     """Any text column of a database that Dagster knows holds it; MySQL's has 64 KB."""
-    memory, now = Memory("demo/1"), BEGIN
+    cursor, now = FailoverCursor("demo/1"), BEGIN
     for look in range(3):
         now += 20_000
-        memory = judge(busy("0", look), memory, AutoFailover(), now).memory
+        cursor = judge(cursor, busy("0", look), AutoFailover(), now).cursor
     observation = busy("0", 3)
     began = time.process_time()
-    judged = judge(observation, memory, AutoFailover(), now + 600)
-    text = judged.memory.to_text()
-    assert Memory.read(text, "demo/1") == judged.memory
+    judged = judge(cursor, observation, AutoFailover(), now + 600)
+    text = judged.cursor.to_text()
+    assert FailoverCursor.read(text, "demo/1") == judged.cursor
     assert time.process_time() - began < 1
-    assert len(memory.trends) == CONTAINERS
+    assert len(judged.cursor.trends) == CONTAINERS
     assert len(text) < 40_000
+
+
+def test_a_job_all_of_which_looks_bad_is_not_judged_container_by_container() -> None:
+    """No failover mends that: how much it is, is said, and the cursor stays small."""
+    cursor, now = FailoverCursor("demo/1"), BEGIN
+    for look in range(20):
+        now += 30_000
+        stuck = tuple(
+            replace(c, committed=7, backlog=50_000, reported_ms=now)
+            for c in busy("0", look).containers
+        )
+        judged = judge(cursor, replace(busy("0", look), containers=stuck), AutoFailover(), now)
+        cursor = judged.cursor
+    assert (judged.too_many, judged.advice, dict(cursor.suspects)) == (CONTAINERS, (), {})
+    assert quiet(judged, busy("0", 0)).startswith("1000 things look bad at once")
+    assert len(cursor.to_text()) < 40_000

@@ -13,14 +13,14 @@ from watching import standby_of
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.watch.memory import JOB_DEAD, Memory
+from samza_dagster.orchestration.watch.cursor import JOB_DEAD, FailoverCursor
 from samza_dagster.orchestration.watch.observation import (
     ContainerSeen,
     Observation,
     observation_of,
 )
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.signals import Look
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -79,11 +79,11 @@ class Job:
 
 def by_the_sensor(job: Job, history: Looks) -> Iterator[bool]:
     """`auto_failover`, by its cursor."""
-    memory = Memory("demo/1")
+    cursor = FailoverCursor("demo/1")
     for _ in job.looks(history):
-        judged = judge(job.sight(), memory, AutoFailover(), job.now_ms)
-        memory = judged.memory
-        yield any(signal.kind == JOB_DEAD for signal in judged.signals)
+        look = Look.at(job.sight(), cursor, AutoFailover(), job.now_ms)
+        cursor = replace(look.cursor, looked_ms=job.now_ms)
+        yield any(signal.kind == JOB_DEAD for signal in look.signals().values())
 
 
 def by_the_client(job: Job, history: Looks) -> Iterator[bool]:

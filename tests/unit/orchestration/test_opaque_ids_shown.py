@@ -43,11 +43,10 @@ from samza_dagster.orchestration.plans.order import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.cases import cases
+from samza_dagster.orchestration.watch.cursor import SILENT
 from samza_dagster.orchestration.watch.lag_objectives import breaches
-from samza_dagster.orchestration.watch.memory import SILENT, Suspect
 from samza_dagster.orchestration.watch.observation import observation_of
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER, RESTART
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER, NOTHING
 from samza_dagster.orchestration.watch.settings import LagObjective
 
 pytestmark = pytest.mark.unit
@@ -213,29 +212,14 @@ def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
     assert [former.group_of(pid) for pid in ("0", "0-0", "1-1")] == ["0", "0", "1"]
 
 
-def test_what_fell_silent_is_failed_over_if_it_is_an_active_and_else_restarted() -> None:
-    """Also for a look of an earlier tick, of which nothing but the suspects is known."""
+def test_what_helps_against_silence_is_told_by_the_role_that_the_job_says() -> None:
+    """An active is failed over; a standby is the coordinator's own business."""
     seen = observation_of(named_job())
-    suspects = {
-        pid: Suspect(
-            SILENT, pid, ((pid, it.execution_id or ""),), since_ms=0, bad=3, confirmed=True
-        )
-        for pid, it in named_job().processors.items()
+    helps = {
+        one.processor_id: (seen.remedies.action(SILENT, active=one.active), one.group)
+        for one in seen.containers
     }
-    now, late = (
-        {
-            case.processor: (case.action, case.group, case.uuid)
-            for case in cases(
-                *("demo/1", suspects, {}),
-                remedies=seen.remedies,
-                group_of=seen.group_of,
-                observation=observation,
-            )
-        }
-        for observation in (seen, None)
-    )
-    assert now == late
-    assert {pid: case[:2] for pid, case in now.items()} == {
+    assert helps == {
         **{pid: (FAIL_OVER, pid) for pid in ACTIVES},
-        **{pid: (RESTART, active) for pid, active in STANDBYS.items()},
+        **{pid: (NOTHING, active) for pid, active in STANDBYS.items()},
     }

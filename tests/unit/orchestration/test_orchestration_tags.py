@@ -57,7 +57,7 @@ def test_empty_reasons_are_no_tags() -> None:
 
 @pytest.mark.parametrize(
     "action",
-    ["acknowledge_failover", "audit_failover", "look_at_fleet", "snapshot_assets"],
+    ["acknowledge_failover", "look_at_fleet", "snapshot_assets"],
 )
 def test_what_asks_nothing_has_no_limited_tag(action: str) -> None:
     """Nor waits behind whoever works on the group; which one it is about can be found."""

@@ -20,10 +20,6 @@ from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.requests import asking
 from samza_dagster.orchestration.requests.step_request import request_uuid
-from samza_dagster.orchestration.watch.cases import Case, cases, reported_as
-from samza_dagster.orchestration.watch.memory import FLAPPING, HOST_SICK, SILENT, Suspect
-from samza_dagster.orchestration.watch.observation import observation_of
-from samza_dagster.orchestration.watch.remedies import remedies
 from tests.rig.bounce_world import BounceWorld
 from tests.unit.orchestration.test_bounce_loop import Book, plan_of, run
 from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
@@ -111,29 +107,3 @@ def test_a_bounce_finds_what_it_has_asked_for() -> None:
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "0-0")
     hold.note()
     assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}
-
-
-def failover(kind: str, of: str, *, under: str = "samza_dagster", ack: str = "") -> Case:
-    """What `auto_failover` makes of a suspect whose trouble was reported as over at 7 ms."""
-    suspect = Suspect(kind, of, ((of, "e1"),), since_ms=1, confirmed=True, after_ms=7)
-    group_of, acks = observation_of(job()).group_of, {of: ack}
-    return cases("demo/1", {of: suspect}, acks, remedies=remedies(under), group_of=group_of)[0]
-
-
-def test_auto_failover_finds_what_it_has_asked_for_and_told() -> None:
-    """With a changed value it would fail over a group that was failed over, and tell all anew."""
-    assert {
-        "a silent active": failover(SILENT, "0").uuid,
-        "acknowledged": failover(SILENT, "0", ack="2026-11-26").uuid,
-        "under Samza's AM": failover(SILENT, "0", under="samza").uuid,
-        "a silent standby": failover(SILENT, "0-0").uuid,
-        "on a sick host": failover(HOST_SICK, "1").uuid,
-        "only told": reported_as(failover(FLAPPING, "1"), "advise"),
-    } == {
-        "a silent active": "377ca0ae-1e4d-5ca6-9cc1-44ac6c565b96",
-        "acknowledged": "a038af1a-c7bb-5a8e-b0fc-f0f3dbca7470",
-        "under Samza's AM": "04a54c61-6383-5bf3-b634-af01a810744a",
-        "a silent standby": "de25c71e-ec51-5219-9bbf-36860c286d47",
-        "on a sick host": "82c738a5-0759-52eb-b26a-859abefb73ad",
-        "only told": "06f98744-b835-542a-8b9f-38c29fc5b415/advise/after-7",
-    }

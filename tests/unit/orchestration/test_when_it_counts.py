@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from samza_dagster.orchestration.watch.cursor import FailoverCursor
+from samza_dagster.orchestration.watch.failover import judge
 from samza_dagster.orchestration.watch.findings import CheckFinding, CheckMemory, looked
 from samza_dagster.orchestration.watch.hysteresis import Hysteresis
-from samza_dagster.orchestration.watch.memory import Memory
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
-from samza_dagster.orchestration.watch.settings import AutoFailover
-from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.settings import GOOD_LOOKS, AutoFailover
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -67,7 +68,7 @@ class Rule:
         return was_on
 
 
-def by_the_rule(history: Looks, **numbers: int) -> Iterator[Reported]:
+def by_the_rule(history: Looks, **numbers: Any) -> Iterator[Reported]:
     rules = {subject: Rule(**numbers) for subject in SUBJECTS}
     now_ms, before_ms = BEGIN_MS, 0
     for gap_ms, bad in history:
@@ -85,19 +86,18 @@ def by_the_rule(history: Looks, **numbers: int) -> Iterator[Reported]:
 SET_BACK: Looks = [(gap_ms, frozenset({"h1"})) for gap_ms in (0, -60_000, 1_000)]
 
 
-@example(SET_BACK, 2, 2)
-@given(histories, st.integers(1, 4), st.integers(1, 4))
-def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
-    looks: Looks, bad_looks: int, good_looks: int
+@example(SET_BACK, 2)
+@given(histories, st.integers(1, 4))
+def test_a_suspect_of_auto_failover_counts_after_bad_looks_in_turn(
+    looks: Looks, bad_looks: int
 ) -> None:
-    """A good look among them clears nothing; `good_looks` of them do, whether or not it counted."""
-    settings = AutoFailover(
-        bad_looks=bad_looks, bad_within_s=WITHIN_MS // 1000, good_looks=good_looks
+    """As a finding does. By a clock that was set back it begins anew."""
+    expected = by_the_rule(
+        [(max(0, gap_ms), bad) for gap_ms, bad in looks], looks=bad_looks, good_looks=GOOD_LOOKS
     )
-    expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, within_ms=WITHIN_MS)
-    memory, now_ms = Memory("demo/1"), BEGIN_MS
-    for (gap_ms, bad), told in zip(looks, expected, strict=True):
-        now_ms += gap_ms
+    cursor, now_ms = FailoverCursor("demo/1"), BEGIN_MS
+    for (gap_ms, bad), (counts, _) in zip(looks, expected, strict=True):
+        now_ms += max(0, gap_ms)
         containers = (
             ContainerSeen(f"{n}", True, "running", host, f"{n}#1", reported_ms=now_ms)
             for n, host in enumerate(SUBJECTS)
@@ -105,20 +105,26 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
         words = {host: 20_000 if host in bad else 0 for host in SUBJECTS}
         alive = dict.fromkeys(SUBJECTS, "alive")
         sight = Observation("demo/1", "samza_dagster", tuple(containers), alive, words)
-        judged = judge(sight, memory, settings, now_ms)
-        memory = judged.memory
-        counts = frozenset(s.subject for s in memory.suspects.values() if s.confirmed)
-        assert (counts, frozenset(s.subject for s in judged.ended)) == told
+        cursor = judge(cursor, sight, AutoFailover(bad_looks=bad_looks), now_ms).cursor
+        assert frozenset(s.subject for s in cursor.suspects.values() if s.confirmed) == counts
 
 
-@example(SET_BACK, 2, 2, 0)
-@given(histories, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 5_000, 30_000]))
+@example(SET_BACK, 2, 2, 0, None)
+@given(
+    histories,
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([0, 5_000, 30_000]),
+    st.sampled_from([None, WITHIN_MS]),
+)
 def test_a_finding_of_a_check_counts_after_bad_looks_in_turn_over_a_time(
-    looks: Looks, bad_looks: int, good_looks: int, for_ms: int
+    looks: Looks, bad_looks: int, good_looks: int, for_ms: int, within_ms: int | None
 ) -> None:
-    """A good look among them begins it anew, until it counts; then `good_looks` of them end it."""
-    patience = {"c": Hysteresis(looks=bad_looks, for_ms=for_ms, good_looks=good_looks)}
-    expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, for_ms=for_ms)
+    """A good look begins it anew until it counts, but where they lie within a time; then some end it."""
+    patience = {"c": Hysteresis(bad_looks, for_ms, good_looks, within_ms)}
+    expected = by_the_rule(
+        looks, looks=bad_looks, good_looks=good_looks, for_ms=for_ms, within_ms=within_ms
+    )
     board, now_ms = CheckMemory("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
         now_ms += gap_ms

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from samza_dagster.client import LeaderView
-from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.cursor import Acknowledgement, FailoverCursor
+from samza_dagster.orchestration.watch.failover import Decision, Judgement, judge
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
-from samza_dagster.orchestration.watch.policy import (
-    Decision,
-    decide,
-    remembered,
-    still_blocking,
-)
 from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
-from samza_dagster.orchestration.watch.signals import judge
 
 BEGIN = 1_700_000_000_000
 
@@ -34,33 +29,27 @@ class Watching:
 
     def __init__(self, mode: Mode | None = "act", *, cap: int = 3, **thresholds: int) -> None:
         self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
-        self.memory = Memory("demo/1")
+        self.cursor = FailoverCursor("demo/1")
         self.now = BEGIN
-        self.acks: dict[str, str] = {}
-        self.nobody_reads = False
-        self.new: list[Decision] = []
+        self.clock = ""
+        self.judged = Judgement(self.cursor)
 
     def decide(self, observation: Observation) -> tuple[Decision, ...]:
-        """What is decided at a look now; `new` is what wasn't told before."""
-        kept = Memory.read(self.memory.to_text(), "demo/1")
-        assert kept == self.memory
-        judged = judge(observation, kept, self.settings, self.now)
-        found = decide(
-            observation,
-            kept,
-            judged,
-            self.settings,
-            self.now,
-            acknowledged=self.acks,
-            known=frozenset(),
+        """What is new at a look now."""
+        kept = FailoverCursor.read(self.cursor.to_text(), "demo/1")
+        assert kept == self.cursor
+        self.judged = judge(kept.at(self.now, self.clock), observation, self.settings, self.now)
+        self.cursor = self.judged.cursor
+        return self.judged.advice
+
+    def acknowledge(self, group: str) -> None:
+        """Somebody has looked at it, after all that was done."""
+        acts = {k: replace(act, number=act.number or 1) for k, act in self.cursor.acts.items()}
+        newest = Acknowledgement(
+            f"at {self.now}", 1 + max((a.number for a in acts.values()), default=1)
         )
-        self.nobody_reads = judged.nobody_reads
-        self.new = [d for d in found if d.event not in kept.reported]
-        memory = still_blocking(judged.memory, self.acks, self.now)
-        self.memory = remembered(
-            memory, found, {d.event: self.now for d in found}, self.now, observation
-        )
-        return found
+        acknowledged = {**self.cursor.acknowledged, group: newest}
+        self.cursor = replace(self.cursor, acts=acts, acknowledged=acknowledged)
 
 
 def told(decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
@@ -81,11 +70,11 @@ class Fleet(Watching):
         self.leader: LeaderView | None = None
 
     def look(self, times: int = 3) -> list[str]:
-        """What was decided, at the last look: `ask 0`, or the rule that held it."""
+        """What was decided: `ask 0`, or the rule that held it."""
         found: tuple[Decision, ...] = ()
         for _ in range(times):
             self.now += 5_000
-            found = self.decide(
+            found += self.decide(
                 Observation(
                     "demo/1",
                     "samza_dagster",
