@@ -79,33 +79,13 @@ def test_outcomes_of_requests_of_our_own_are_recorded_once(stream: Stream) -> No
 
 
 def test_a_commit_s_answer_is_no_outcome(stream: Stream) -> None:
-    """What it is about has an outcome of its own."""
+    """What it is about has an outcome of its own. Nor is a refused commit or cancel."""
     stream.tick()
-    about = str(UUID(int=1))
-    STATE.respond(2, text=texts.committed(about))
-    STATE.respond(3, text=texts.ended_for(about, released=True))
-    STATE.respond(5, text=texts.ended_for(about, released=False))
-    STATE.respond(4, StatusCode.BAD_REQUEST, texts.bad_request(f"request {about} is starting"))
+    about = ResponseDetails(refers_to=str(UUID(int=1)))
+    for number, status in ((2, StatusCode.SUCCEEDED), (3, StatusCode.BAD_REQUEST)):
+        STATE.respond(number, status, details=about)
     STATE.respond(1, text=texts.started("host-2"))
     assert stream.tick() == [1]
-
-
-@pytest.mark.parametrize("details", [None, ResponseDetails(refers_to=str(UUID(int=1)))])
-def test_a_refused_commit_is_no_outcome(stream: Stream, details: ResponseDetails | None) -> None:
-    """Nor is a refused cancel: the rule that it begins with hid that. An older coordinator's neither."""
-    stream.tick()
-    about = str(UUID(int=1))
-    for number, refusal in enumerate(
-        (
-            texts.not_under_way(about),
-            texts.nothing_reserved(about),
-            texts.no_commit(about, "stopping", hold=True),
-            texts.too_late(about, "stopping", "0 was told to stop", "wait until 0 runs"),
-        )
-    ):
-        told = texts.bad_request(refusal)
-        STATE.respond(10 + number, StatusCode.BAD_REQUEST, told, details=details)
-    assert stream.tick() == []
 
 
 THOUSAND = tuple((n, 3 * n) for n in range(1000))
