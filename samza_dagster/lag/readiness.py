@@ -22,7 +22,6 @@ from statistics import median
 
 from samza_dagster.lag.forecasting import (
     Applied,
-    Errors,
     Forecast,
     Pace,
     apply_rate,
@@ -156,7 +155,7 @@ class ReplicaReadiness:
 
     `left` is in offsets, `ready` the time until the lag in seconds is within the bound while the changelog
     is written on. `pace` is None where none is known. `ready_since_ms` is when this process was within the
-    bound first, by the times of the reports that are known: what a back-test of former forecasts asks (`Kept`).
+    bound first, by the times of the reports that are known.
     """
 
     judgement: Judgement
@@ -172,12 +171,8 @@ def replica_readiness(
     *,
     silent_ms: int = 0,
     reason: str = "",
-    errors: Errors | None = None,
 ) -> ReplicaReadiness:
-    """Judge one store partition by its reports, in order of time.
-
-    `silent_ms` and `reason` are those of `judge`, `errors` those of its job's past forecasts (`back_test`).
-    """
+    """Judge one store partition by its reports, in order of time; `silent_ms` and `reason` are those of `judge`."""
     known = course(reports)
     verdict = judge(known, silent_ms, bounds, reason)
     if verdict.status in (StandbyStatus.UNKNOWN, StandbyStatus.SILENT):
@@ -188,8 +183,8 @@ def replica_readiness(
         verdict,
         left,
         its_pace,
-        forecast(left, its_pace, ready_s=bounds.seconds, errors=errors),
-        ready_at_ms(known.samples, known.samples[0].at_ms, goal),
+        forecast(left, its_pace, ready_s=bounds.seconds),
+        ready_at_ms(known.samples, goal),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median, stdev
 
-from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of
+from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 
 LEAST_SEEN = 3
 
@@ -58,7 +58,6 @@ class Speeds:
     start_s: float
     pace_on: Mapping[str, Pace] = field(default_factory=dict[str, Pace])
     start_s_on: Mapping[str, float] = field(default_factory=dict[str, float])
-    errors: Errors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +119,15 @@ def restore_forecast(container: Container, host: str, speeds: Speeds) -> Restore
     known = tuple(left or 0 for left in lefts.values())
     pace = speeds.pace_on.get(host, speeds.pace)
     start_ms = round(1000 * speeds.start_s_on.get(host, speeds.start_s))
-    down = _down(known or (0,), pace, start_ms, speeds.errors)
+    down = _down(known or (0,), pace, start_ms)
     why = "" if down is not None else "no restore has been seen that tells how fast one is"
     return RestoreForecast(host, is_warm, sum(known), down, why)
 
 
 @lru_cache(maxsize=1_000)
-def _down(
-    lefts: tuple[int, ...], pace: Pace | None, start_ms: int, errors: Errors | None
-) -> Forecast | None:
+def _down(lefts: tuple[int, ...], pace: Pace | None, start_ms: int) -> Forecast | None:
     """The same on all hosts without a copy and without a pace of their own: most of a fleet."""
-    return last_of(
-        forecast(left, pace, writes_go_on=False, start_ms=start_ms, errors=errors) for left in lefts
-    )
+    return last_of(forecast(left, pace, writes_go_on=False, start_ms=start_ms) for left in lefts)
 
 
 def after_a_loss(

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, PastError
+from samza_dagster.lag import Bounds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -28,7 +28,7 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner, state_to
 from samza_dagster.snapshots.arrow import pa
 from samza_dagster.snapshots.clock import Moment, moment, refuse_unconfirmed
 from samza_dagster.snapshots.group import found_in_zookeeper
-from samza_dagster.snapshots.history import history
+from samza_dagster.snapshots.history import restores
 from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.judging import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.reading import (
@@ -65,7 +65,7 @@ class FleetSnapshot:
     `found` has them by name, each a `pyarrow.Table`; they are in `tables`. `unreadable` counts the records that
     couldn't be read. `unread` names the job or topic that couldn't be reached, and why: what it is about is
     unknown, and nothing else. `unpublished` names the jobs whose standbys' readiness couldn't be published.
-    `past` is the error of the last day's forecasts. `seconds` says how long each part took.
+    `seconds` says how long each part took.
     """
 
     at: datetime
@@ -74,7 +74,6 @@ class FleetSnapshot:
     unreadable: int
     unread: Mapping[str, str]
     unpublished: Mapping[str, str]
-    past: PastError
     seconds: Mapping[str, float]
 
     @property
@@ -163,7 +162,7 @@ class _Taking:
         self._refuse_undeployed(streams, ranges)
         self._read_groups()
         now = self._moment()
-        remembered = side_by_side.submit(history, self._store, self._at)
+        remembered = side_by_side.submit(restores, self._store, self._at)
         self._lap("offsets")
         self._keep(self._spans(ranges, COORDINATOR, streams) + self._spans(ranges, STATE, states))
         self._refuse_foreign()
@@ -177,7 +176,7 @@ class _Taking:
         newest_ms = max(self._newest_ms.values(), default=None)
         refuse_unconfirmed(now, newest_ms, window)
         self._lap("reports")
-        past, known = remembered.result()
+        speeds = remembered.result()
         self._lap("history")
         judge = Judge(
             self._store,
@@ -189,8 +188,7 @@ class _Taking:
             self._at_ms,
             window,
             self._bounds,
-            past.errors,
-            known,
+            speeds,
         )
         pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}
         dealt = parts(pieces, self._workers.share(len(pieces), LEAST_JOBS))
@@ -210,7 +208,6 @@ class _Taking:
             sum(one.unreadable for one in judged),
             self._unread,
             failed,
-            past,
             self._seconds,
         )
 

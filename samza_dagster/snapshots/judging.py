@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from samza_dagster.lag import Bounds, Errors, Speeds, speeds
+from samza_dagster.lag import Bounds, Speeds, speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
@@ -59,9 +59,8 @@ class Judged(NamedTuple):
 class Judge:
     """What the workers must know: whose cluster and tables, what wasn't read, and the time.
 
-    `newest_ms`: topic → when its newest record came, by the brokers' clock. `errors` and `speeds` are those of
-    past forecasts and restores, `errors` None while too few came true. `window_ms` is how far back reports and
-    commits were read.
+    `newest_ms`: topic → when its newest record came, by the brokers' clock. `speeds` are those of past restores.
+    `window_ms` is how far back reports and commits were read.
     """
 
     tables: Tables
@@ -73,7 +72,6 @@ class Judge:
     at_ms: int
     window_ms: int
     bounds: Bounds
-    errors: Errors | None
     speeds: Speeds
 
     def judged(self, part: Pieces) -> Judged:
@@ -123,9 +121,7 @@ class Judge:
                 **job.silences_ms(self.newest_ms),
                 **{t: ms for (t, _), ms in silent.items()},
             }
-            standbys, records = with_readiness(
-                job, lags, first_since, self.bounds, silences, self.errors
-            )
+            standbys, records = with_readiness(job, lags, first_since, self.bounds, silences)
             published += [(ident, *record) for record in records]
             found: Mapping[str, Iterable[Row]] = {
                 "container_locality": container_rows(job),

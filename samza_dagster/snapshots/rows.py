@@ -15,7 +15,6 @@ from samza_dagster.lag import (
     Bounds,
     Came,
     Container,
-    Errors,
     FirstSince,
     Forecast,
     ReplicaReadiness,
@@ -262,11 +261,10 @@ def with_readiness(
     first_since: FirstSince,
     bounds: Bounds,
     silences_ms: Mapping[str, int],
-    errors: Errors | None = None,
 ) -> tuple[list[Row], list[tuple[bytes, bytes]]]:
     """Complete rows of `changelog_lag`; return rows of `standby_readiness`, and what is published of standbys.
 
-    `silences_ms`: task → for how long it has been silent. `errors` are those of past forecasts.
+    `silences_ms`: task → for how long it has been silent.
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
     of: dict[str, list[tuple[Replica, Row, ReplicaReadiness]]] = {
@@ -281,7 +279,6 @@ def with_readiness(
                 bounds,
                 silent_ms=silences_ms.get(one.task.name, 0),
                 reason=row["unknown_because"] or "",
-                errors=errors,
             )
             of[one.task.processor].append((one, row, part))
             row |= {

@@ -28,7 +28,6 @@ from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 from samza_dagster.orchestration.text import in_words, natural
 
 if TYPE_CHECKING:
-    from samza_dagster.lag import PastError
     from samza_dagster.snapshots import FleetSnapshot
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
@@ -294,7 +293,6 @@ def taken_now(
         metadata = {
             **first,
             **figures(dataset, rows),
-            **(past_error(taken.past) if dataset == READINESS else {}),
             **shown(taken, dataset, rows, several=samza.is_several),
             **by_yarn,
         }
@@ -352,17 +350,6 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
             "without_standby": sum(not row["has_standby"] for row in rows),
         }
     return {"violations": len(rows)} if dataset == VIOLATIONS else {}
-
-
-def past_error(past: "PastError") -> dict[str, Any]:
-    """How good the forecasts of the last day were, of those of which it can be told by now."""
-    shares = {
-        "forecasts_within_interval": past.within,
-        "forecasts_off_by": past.off,
-        "forecasts_late": past.late,
-    }
-    known = {name: round(one, 3) for name, one in shares.items() if one is not None}
-    return {"forecasts_judged": past.judged, **known}
 
 
 def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
