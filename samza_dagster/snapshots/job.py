@@ -41,6 +41,7 @@ class Job:
 
     def __init__(self, name: str, job_id: str, found: Found) -> None:
         self.name, self.id, self.found = name, job_id, found
+        self.ident = name, job_id
         self.config, self.hosts = found.config, dict(found.hosts)
         self.reports = {task: _newest(reports) for task, reports in found.reports.items()}
         self.checkpoints: dict[str, list[Said]] = {}

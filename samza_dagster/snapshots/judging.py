@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samza_dagster.lag import Bounds, Speeds, speeds
+from samza_dagster.lag import Bounds, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.snapshots import rows
 from samza_dagster.snapshots.found import Found
 from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
 from samza_dagster.snapshots.job import KEPT_REPORTS, Job
 from samza_dagster.snapshots.reading import JobId
-from samza_dagster.snapshots.rows import (
-    Replica,
-    Row,
-    container_rows,
-    lag_row,
-    paces,
-    replicas,
-    restore_rows,
-    task_rows,
-    violation_rows,
-    with_readiness,
-)
+from samza_dagster.snapshots.rows import Row
 from samza_dagster.snapshots.tables import Tables, arrow_table
 
 LEAST_JOBS, MOST_JOBS = 10, 100
@@ -84,66 +74,53 @@ class Judge:
             names = {store.topic for job in jobs for store in job.changelogs}
             ranges: Ranges = topics.offset_ranges(names) if names else {}
             earlier = self._earlier(jobs)
-            known = [
-                (job, list(replicas(job, ranges, earlier.get((job.name, job.id), {}))))
-                for job in jobs
-            ]
+            known = [(job, rows.replicas(job, ranges, earlier.get(job.ident, {}))) for job in jobs]
             times = {
-                at
-                for job, every in known
-                for one in every
-                for at in one.times_asked(job.patience_ms)
+                at for job, every in known for r in every for at in r.times_asked(job.patience_ms)
             }
             first_since = topics.offsets_since(times) if times else {}
-        heard_ms = self._last_heard_ms(known)
-        rows, published = defaultdict[str, list[Row]](list), list[tuple[JobId, bytes, bytes]]()
+        # Of those of which nothing is in the window, earlier snapshots tell when they were heard.
+        unheard = {
+            (*job.ident, one.task.name, one.store.store): one
+            for job, every in known
+            for one in every
+            if not one.said
+        }
+        heard = last_heard_ms(self.tables, unheard.keys(), self.at_ms) if unheard else {}
+        for at, ms in heard.items():
+            unheard[at].silent_ms = self.at_ms - ms
+        found, published = defaultdict[str, list[Row]](list), list[tuple[JobId, bytes, bytes]]()
         for job, every in known:
-            ident = job.name, job.id
-            silent = {
-                at: max(0, self.at_ms - heard_ms[(*ident, *at)])
-                for one in every
-                if (*ident, *(at := (one.task.name, one.store.store))) in heard_ms
-            }
-            its_topics = {checkpoint_topic(*ident), *metrics_topics(job.config)}
+            its_topics = {checkpoint_topic(*job.ident), *metrics_topics(job.config)}
             observed = not its_topics & self.unread_topics
             lags = [
-                (
-                    one,
-                    lag_row(
-                        *(one, job.patience_ms, first_since),
-                        all_observed=observed,
-                        silent_ms=silent.get((one.task.name, one.store.store)),
-                    ),
-                )
-                for one in every
+                one.measure(job.patience_ms, first_since, all_observed=observed) for one in every
             ]
-            silences = {
-                **job.silences_ms(self.newest_ms),
-                **{t: ms for (t, _), ms in silent.items()},
-            }
-            standbys, records = with_readiness(job, lags, first_since, self.bounds, silences)
-            published += [(ident, *record) for record in records]
-            found: Mapping[str, Iterable[Row]] = {
-                "container_locality": container_rows(job),
-                "task_locality": task_rows(job),
-                "changelog_lag": [row for _, row in lags],
-                "standby_readiness": standbys,
-                **restore_rows(job, lags, speeds_for(job, (row for _, row in lags), self.speeds)),
-                "violations": violation_rows(job, every),
-                "snapshots": [
-                    {"unreadable": job.found.unreadable, "unread": self.why_unread.get(ident)}
-                ],
-            }
+            standbys, records = rows.with_readiness(
+                job, every, first_since, self.bounds, self.newest_ms
+            )
+            published += [(job.ident, *record) for record in records]
             stamp: Row = {
                 "snapshot_time": self.at_ms,
                 "job_name": job.name or None,
                 "job_id": job.id or None,
                 "deployment_id": job.deployment_id,
             }
-            for table, its in found.items():
-                rows[table] += [{**stamp, **row} for row in its]
+            its: Mapping[str, Iterable[Row]] = {
+                "container_locality": rows.container_rows(job),
+                "task_locality": rows.task_rows(job),
+                "changelog_lag": lags,
+                "standby_readiness": standbys,
+                **rows.restore_rows(job, every, rows.speeds_for(job, lags, self.speeds, START_S)),
+                "violations": rows.violation_rows(job, every),
+                "snapshots": [
+                    {"unreadable": job.found.unreadable, "unread": self.why_unread.get(job.ident)}
+                ],
+            }
+            for table, mine in its.items():
+                found[table] += [{**stamp, **row} for row in mine]
         return Judged(
-            {table: arrow_table(table, its) for table, its in rows.items()},
+            {table: arrow_table(table, mine) for table, mine in found.items()},
             published,
             sum(job.found.unreadable for job in jobs),
         )
@@ -156,25 +133,3 @@ class Judge:
             return {}
         names = {job.name for job in jobs}
         return earlier_reports(self.tables, names, self.at_ms, since_ms, before_ms)
-
-    def _last_heard_ms(
-        self, known: Sequence[tuple[Job, Sequence[Replica]]]
-    ) -> Mapping[tuple[str, str, str, str], int]:
-        """Of replicas of which nothing is in the window, when they were heard by earlier snapshots."""
-        unheard = {
-            (job.name, job.id, one.task.name, one.store.store)
-            for job, every in known
-            for one in every
-            if not one.said
-        }
-        return last_heard_ms(self.tables, unheard, self.at_ms) if unheard else {}
-
-
-def speeds_for(job: Job, lags: Iterable[Row], past: Speeds) -> Speeds:
-    """Return how fast restores of a job are.
-
-    The pace is that of earlier snapshots (`past`); where these tell none, that at which the job's standbys apply now.
-    The seconds of a start are the job's own.
-    """
-    known = speeds(paces(lags), job.found.starts, START_S)
-    return known if past.pace is None else replace(known, pace=past.pace, pace_on=past.pace_on)

@@ -20,8 +20,9 @@ class Column(NamedTuple):
 
 def _columns(text: str) -> tuple[Column, ...]:
     """A column a line, as `name type: doc`; a line that is indented further goes on with the one before."""
-    told = (line.partition(": ") for line in cleandoc(text).replace("\n    ", " ").splitlines())
-    return tuple(Column(*head.split(" "), doc) for head, _, doc in told)
+    lines = cleandoc(text).replace("\n    ", " ").splitlines()
+    told = (line.split(" ", 2) for line in lines)
+    return tuple(Column(name, kind.rstrip(":"), doc) for name, kind, doc in told)
 
 
 DAY = "snapshot_day"
