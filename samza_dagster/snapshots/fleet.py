@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -38,7 +38,6 @@ from samza_dagster.snapshots.reading import (
     NO_JOB,
     STATE,
     JobId,
-    Read,
     Readers,
     Span,
 )
@@ -46,16 +45,6 @@ from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
 from samza_dagster.snapshots.tables import Tables, arrow_table
 from samza_dagster.snapshots.workers import Workers
-
-_SORTED_BY = {
-    "container_locality": ("processor_id",),
-    "task_locality": ("task_name",),
-    "changelog_lag": ("store", "partition", "task_name"),
-    "standby_readiness": ("processor_id",),
-    "restore_forecast": ("processor_id", "host"),
-    "host_loss": ("host", "processor_id"),
-    "violations": ("rule", "processor_id", "seen"),
-}
 
 
 @dataclass(frozen=True)
@@ -83,11 +72,8 @@ class FleetSnapshot:
 
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
         """A dataset as plain dicts, in order; of the first `limit`, by job. Times are aware, in UTC."""
-        keys = ("job_name", "job_id", *_SORTED_BY[dataset])
-        found: list[dict[str, Any]] = (
-            self.found[dataset].slice(0, limit).drop_columns([DAY]).to_pylist()
-        )
-        return sorted(found, key=lambda row: [(row[key] is not None, row[key]) for key in keys])
+        found = self.found[dataset].slice(0, limit).drop_columns([DAY]).to_pylist()
+        return sorted(found, key=lambda row: [(one is not None, one) for one in row.values()])
 
 
 def take_fleet(
@@ -108,12 +94,6 @@ def take_fleet(
     job's, for tables that aren't ours, and for a clock that is wrong, `Unreachable` when no broker answers, or
     the tables' place doesn't.
     """
-    cluster = KafkaCluster.of(_one_cluster(jobs))
-    with closing(KafkaJobTopics(cluster)) as topics, ThreadPoolExecutor() as side_by_side:
-        return _Taking(workers, jobs, at, store, topics, bounds, clock).take(side_by_side)
-
-
-def _one_cluster(jobs: Sequence[Connection]) -> Connection:
     servers = sorted({job.bootstrap_servers for job in jobs})
     if len(servers) != 1:
         raise InvalidInput(
@@ -121,7 +101,9 @@ def _one_cluster(jobs: Sequence[Connection]) -> Connection:
             seen=f"{len(servers)} Kafka clusters: {', '.join(servers) or 'no job'}",
             fix="a snapshot for each of them",
         )
-    return jobs[0]
+    topics = KafkaJobTopics(KafkaCluster.of(jobs[0]))
+    with closing(topics), ThreadPoolExecutor() as side_by_side:
+        return _Taking(workers, jobs, at, store, topics, bounds, clock).take(side_by_side)
 
 
 class _Taking:
@@ -131,14 +113,14 @@ class _Taking:
         self,
         workers: Workers,
         jobs: Sequence[Connection],
-        at: datetime | None,
+        given: datetime | None,
         store: Tables,
         topics: KafkaJobTopics,
         bounds: Bounds,
         clock: Callable[[], float],
     ) -> None:
         self._workers, self._store, self._topics, self._bounds = workers, store, topics, bounds
-        self._given = at
+        self._given = given
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers = jobs[0].bootstrap_servers
         self._client = Secret.of("brokers", jobs[0].client_config)
@@ -173,48 +155,32 @@ class _Taking:
         shared = dict.fromkeys(metrics, NO_JOB)
         spans = self._spans(ranges, CHECKPOINTS, checkpoints) + self._spans(ranges, METRICS, shared)
         self._keep(self._within(spans, self._at_ms - window))
-        newest_ms = max(self._newest_ms.values(), default=None)
-        refuse_unconfirmed(now, newest_ms, window)
+        refuse_unconfirmed(now, max(self._newest_ms.values(), default=None), window)
         self._lap("reports")
         speeds = remembered.result()
         self._lap("history")
         judge = Judge(
-            self._store,
-            self._servers,
-            self._client,
-            {it: why for it in self._jobs if (why := self._why_unread(it))},
-            frozenset(self._unread),
-            self._newest_ms,
-            self._at_ms,
-            window,
-            self._bounds,
-            speeds,
+            *(self._store, self._servers, self._client, self._unread, self._newest_ms),
+            *(self._at_ms, window, self._bounds, speeds),
         )
         pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}
         dealt = parts(pieces, self._workers.share(len(pieces), LEAST_JOBS))
         judged = self._workers.each(judge.judged, dealt)
         self._lap("judge")
         unpublished = side_by_side.submit(self._publish, judged)
-        found = {name: self._whole(judged, name) for name in TABLES}
+        found = {
+            name: pa.concat_tables([arrow_table(name, ()), *(one.tables[name] for one in judged)])
+            for name in TABLES
+        }
         list(side_by_side.map(self._store.add, DATASETS, (found[name] for name in DATASETS)))
         self._store.add("snapshots", found["snapshots"])  # now they are whole
         self._lap("write")
         failed = unpublished.result()
         self._lap("publish")
+        unreadable = sum(found["snapshots"]["unreadable"].to_pylist())
         return FleetSnapshot(
-            self._at,
-            self._store,
-            found,
-            sum(one.unreadable for one in judged),
-            self._unread,
-            failed,
-            self._seconds,
+            self._at, self._store, found, unreadable, self._unread, failed, self._seconds
         )
-
-    @staticmethod
-    def _whole(judged: Sequence[Judged], table: str) -> Any:
-        found = [one.tables[table] for one in judged if table in one.tables]
-        return pa.concat_tables([arrow_table(table, ()), *found])
 
     def _moment(self) -> Moment:
         """The brokers are asked by a topic of a job that is there: a name that is wrong makes none."""
@@ -248,17 +214,16 @@ class _Taking:
         """From the first record of the window on, wherever there is one."""
         asked = {(one.topic, one.partition, since_ms) for one in spans}
         first = self._topics.offsets_since(asked) if asked else {}
-        starts = (first.get((one.topic, one.partition, since_ms), one.end) for one in spans)
-        return [
-            Span(one.topic, one.partition, max(start, one.start), one.end, one.what, one.job)
-            for one, start in zip(spans, starts, strict=True)
-            if start < one.end
-        ]
+        found: list[Span] = []
+        for one in spans:
+            start = first.get((one.topic, one.partition, since_ms), one.end)
+            if start < one.end:
+                found.append(replace(one, start=max(start, one.start)))
+        return found
 
     def _keep(self, spans: Sequence[Span]) -> None:
         """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""
-        every: list[Read] = self._readers.read(self._workers, spans)
-        for read in every:
+        for read in self._readers.read(self._workers, spans):
             for job, piece in read.pieces:
                 self._pieces[job].append(piece)
             self._configs |= read.configs
@@ -287,7 +252,9 @@ class _Taking:
         for stream, it in streams.items():
             span = asked.get(stream)
             if span is None:
-                self._fail(it, _never_deployed(it, stream, self._servers))
+                seen = f"no topic {stream} on {self._servers}"
+                fix = "the name and id of a job that has been deployed on this Kafka"
+                self._fail(it, InvalidInput(_asked_of(it), seen=seen, fix=fix))
             elif isinstance(span, Unreachable):
                 self._fail(it, span)
 
@@ -297,7 +264,12 @@ class _Taking:
             config = self._configs.get(it, {})
             try:
                 if not (job.zookeeper or config.get("job.name")):
-                    raise _without_settings(it, job.coordinator_stream_topic)
+                    raise InvalidInput(
+                        _asked_of(it),
+                        seen=f"no job.name in topic {job.coordinator_stream_topic}: it is empty, or has"
+                        " lost its first records",
+                        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
+                    )
                 require_owner(config, *it)
             except SamzaDagsterError as error:
                 self._fail(it, error)
@@ -311,11 +283,6 @@ class _Taking:
         if not self._jobs:
             raise error
 
-    def _why_unread(self, job: JobId) -> str | None:
-        stream = self._jobs[job].coordinator_stream_topic
-        own = (stream, checkpoint_topic(*job), state_topic(*job))
-        return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
-
     def _publish(self, judged: Sequence[Judged]) -> dict[str, str]:
         of = defaultdict[JobId, list[tuple[bytes, bytes | None]]](list)
         for job, key, value in chain.from_iterable(one.published for one in judged):
@@ -327,17 +294,5 @@ class _Taking:
         return {"/".join(job): str(error) for job, error in failed.items()}
 
 
-def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
-    return InvalidInput(
-        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
-        seen=f"no topic {stream} on {servers}",
-        fix="the name and id of a job that has been deployed on this Kafka",
-    )
-
-
-def _without_settings(job: JobId, stream: str) -> InvalidInput:
-    return InvalidInput(
-        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
-        seen=f"no job.name in topic {stream}: it is empty, or has lost its first records",
-        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
-    )
+def _asked_of(job: JobId) -> str:
+    return f"a snapshot of job {job[0]!r}, id {job[1]!r}"

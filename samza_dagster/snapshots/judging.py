@@ -12,7 +12,7 @@ from samza_dagster.lag import Bounds, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.model.naming import checkpoint_topic, coordinator_stream_topic, state_topic
 from samza_dagster.snapshots import rows
 from samza_dagster.snapshots.found import Found
 from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
@@ -25,6 +25,7 @@ LEAST_JOBS, MOST_JOBS = 10, 100
 """Of a part: of fewer it isn't worth a worker, of more it takes a worker much memory."""
 START_S = 10.0
 """From the start of a container's process until it restores, while none was seen."""
+_OWN_TOPICS = (coordinator_stream_topic, checkpoint_topic, state_topic)
 Pieces = Mapping[JobId, Sequence[bytes]]
 
 
@@ -35,29 +36,24 @@ def parts(pieces: Pieces, size: int) -> list[Pieces]:
 
 
 class Judged(NamedTuple):
-    """The rows of some jobs: table → `pyarrow.Table`; and a job, key and value of each record of its lag topic.
-
-    `unreadable` counts records.
-    """
+    """The rows of some jobs: table → `pyarrow.Table`; and a job, key and value of each record of its lag topic."""
 
     tables: Mapping[str, Any]
     published: Sequence[tuple[JobId, bytes, bytes]]
-    unreadable: int
 
 
 @dataclass(frozen=True)
 class Judge:
-    """What the workers must know: whose cluster and tables, what wasn't read, and the time.
+    """What the workers must know: whose cluster and tables, and the time.
 
-    `newest_ms`: topic → when its newest record came, by the brokers' clock. `speeds` are those of past restores.
+    `unread`: topic or job → why it couldn't be read. `newest_ms`: topic → when its newest record came, by the brokers' clock. `speeds` are those of past restores.
     `window_ms` is how far back reports and commits were read.
     """
 
     tables: Tables
     servers: str
     client_config: Mapping[str, str]
-    why_unread: Mapping[JobId, str]
-    unread_topics: frozenset[str]
+    unread: Mapping[str, str]
     newest_ms: Mapping[str, int]
     at_ms: int
     window_ms: int
@@ -92,7 +88,9 @@ class Judge:
         found, published = defaultdict[str, list[Row]](list), list[tuple[JobId, bytes, bytes]]()
         for job, every in known:
             its_topics = {checkpoint_topic(*job.ident), *metrics_topics(job.config)}
-            observed = not its_topics & self.unread_topics
+            observed = not its_topics & self.unread.keys()
+            own = (name(*job.ident) for name in _OWN_TOPICS)
+            unread = "; ".join(self.unread[topic] for topic in own if topic in self.unread)
             lags = [
                 one.measure(job.patience_ms, first_since, all_observed=observed) for one in every
             ]
@@ -113,17 +111,11 @@ class Judge:
                 "standby_readiness": standbys,
                 **rows.restore_rows(job, every, rows.speeds_for(job, lags, self.speeds, START_S)),
                 "violations": rows.violation_rows(job, every),
-                "snapshots": [
-                    {"unreadable": job.found.unreadable, "unread": self.why_unread.get(job.ident)}
-                ],
+                "snapshots": [{"unreadable": job.found.unreadable, "unread": unread or None}],
             }
             for table, mine in its.items():
                 found[table] += [{**stamp, **row} for row in mine]
-        return Judged(
-            {table: arrow_table(table, mine) for table, mine in found.items()},
-            published,
-            sum(job.found.unreadable for job in jobs),
-        )
+        return Judged({table: arrow_table(table, mine) for table, mine in found.items()}, published)
 
     def _earlier(self, jobs: Sequence[Job]) -> Mapping[JobId, Mapping[Any, Any]]:
         """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
