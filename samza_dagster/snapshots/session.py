@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,18 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOPBACK = "127.0.0.1"
-APP_NAME = "samza_dagster snapshots"
 _INSTALL = "pip install 'samza_dagster[spark]'"
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
 
 def spark_session(
-    master: str = "local[2]",
-    *,
-    app_name: str = APP_NAME,
-    driver_memory: str = "512m",
-    settings: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
+    master: str = "local[2]", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the session of this process: a new one, or the running one.
 
@@ -38,31 +32,22 @@ def spark_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
-    chosen = spark_settings(master, driver_memory=driver_memory)
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**chosen, **(settings or {})}.items():
+    builder = SparkSession.builder
+    for name, value in {**spark_settings(master), **(settings or {})}.items():
         builder = builder.config(name, value)
-    with launching(master, environment):
+    with launching(master):
         return builder.getOrCreate()
 
 
-def launching(
-    master: str, environment: Mapping[str, str] | None = None
-) -> AbstractContextManager[None]:
-    """The environment in which a session of this master is started. Raises `MissingPrerequisite`."""
-    launch = {"JAVA_HOME": str(spark_java_home(environment))}
-    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        launch["PYSPARK_PYTHON"] = sys.executable  # its own workers have what this process has
-    return _environment(launch)
-
-
-def spark_settings(master: str, *, driver_memory: str = "512m") -> dict[str, str]:
+def spark_settings(master: str) -> dict[str, str]:
     """Return Spark's settings for a master."""
     chosen = {
+        "spark.master": master,
+        "spark.app.name": "samza_dagster snapshots",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": _java_options(),
-        "spark.driver.memory": driver_memory,
+        "spark.driver.memory": "512m",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.redaction.regex": _SECRETS,
     }
@@ -87,15 +72,20 @@ def pyspark_home() -> Path:
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Generator[None]:
-    """These variables for the launch alone: pyspark takes them from this process's environment."""
+def launching(master: str) -> Generator[None]:
+    """The environment in which a session of this master is started. Raises `MissingPrerequisite`.
+
+    The variables are there for the launch alone: pyspark takes them from this process's environment.
+    """
+    values = {"JAVA_HOME": str(spark_java_home())}
+    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        values["PYSPARK_PYTHON"] = sys.executable  # its own workers have what this process has
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
+            os.environ.pop(name)
+            if value is not None:
                 os.environ[name] = value

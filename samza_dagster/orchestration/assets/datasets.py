@@ -15,11 +15,12 @@ from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named, shown_at
+from samza_dagster.orchestration.operations.runs import UNDER_WAY
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.gallery import Gallery, Hang
+from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
 from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
@@ -40,13 +41,6 @@ FORECAST = "restore_forecast"
 LOSS = "host_loss"
 VIOLATIONS = "violations"
 TIDY_CRON = "17 3 * * *"
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 Rows = Sequence[Mapping[str, Any]]
 History = Sequence[tuple[datetime, Mapping[str, int]]]
 """The last snapshots: when, and records that each standby was behind."""
@@ -67,7 +61,8 @@ class Dataset(NamedTuple):
 
     `columns` are those that are shown where the page, which has room for ten, hasn't room for all that the
     Delta table has. Rows are shown by the column `worst_by`, those first in which it is unknown, then the
-    largest. `picture` is drawn of each snapshot, and the newest is in the asset's description.
+    largest, which is a figure of its own. `picture` is drawn of each snapshot, and the newest is in the asset's
+    description.
     """
 
     holds: str
@@ -138,11 +133,8 @@ def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> 
         samza, policies, store = (getattr(context.resources, key) for key in keys)
         yield from taken_now(context, samza, policies, store)
 
-    fresh = (
-        dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=settings.fresh_within_min))
-        if settings.running
-        else None
-    )
+    within = timedelta(minutes=settings.fresh_within_min)
+    fresh = dg.FreshnessPolicy.time_window(fail_window=within) if settings.running else None
     return dg.multi_asset(
         name=named(prefix, "take_snapshot"),
         required_resource_keys={*keys},
@@ -233,8 +225,9 @@ def snapshot_schedules(
         description=f"Takes a snapshot: {settings.cron} UTC.",
     )
     def snapshots(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        unfinished = [*UNDER_WAY, dg.DagsterRunStatus.NOT_STARTED]
         under_way = context.instance.get_runs(
-            dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={SNAPSHOT_OF: of}), limit=1
+            dg.RunsFilter(job_name=job, statuses=unfinished, tags={SNAPSHOT_OF: of}), limit=1
         )
         if under_way:
             return dg.SkipReason(f"run {under_way[0].run_id} isn't done yet")
@@ -267,35 +260,28 @@ def taken_now(
         context.log.warning(f"{what} isn't known: {why}")
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
-    limit = policies.lag_limit
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
     history.append((taken.at, standby_lags(every[CHANGELOG_LAG])))
     # The forecasts name each host that a job knows: also those where none of it runs.
-    hosts = {*samza.hosts, *(str(host) for host in _known(every[FORECAST], "host"))}
+    hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
+    cells = host_cells(every[LOCALITY], hosts)
+    pictures = {
+        LOCALITY: map_svg(cells, scales=False, room=IN_PLACE),
+        CHANGELOG_LAG: lag_svg(lines(history), limit=policies.lag_limit),
+        FORECAST: heat_svg(every[FORECAST]) if every[FORECAST] else "",
+        LOSS: loss_svg(every[LOSS]) if every[LOSS] else "",
+    }
     for dataset, rows in every.items():
-        owners = (newest_owner(samza.prefix, dataset), context.run_id)
-
-        def hang(svg: str, name: str, owners: Sequence[str] = owners) -> dg.MarkdownMetadataValue:
-            return [Gallery(context.instance, owner).hang(svg, name) for owner in owners][-1]
-
-        first: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
+        if svg := pictures.get(dataset):
+            name = DATASETS[dataset].picture
+            for owner in (newest_owner(samza.prefix, dataset), context.run_id):
+                metadata[name] = Gallery(context.instance, owner).hang(svg, name)
         if dataset == LOCALITY:
-            first = map_metadata(host_cells(rows, hosts), hang)
-        elif dataset == CHANGELOG_LAG:
-            first = {"lag_over_time": hang(lag_svg(lines(history), limit=limit), "lag_over_time")}
-        elif dataset == FORECAST and rows:
-            first = {"minutes_to_recover": hang(heat_svg(rows), "minutes_to_recover")}
-        elif dataset == LOSS and rows:
-            first = {"if_a_host_dies": hang(loss_svg(rows), "if_a_host_dies")}
-        by_yarn: Mapping[str, Any] = {}
+            metadata |= map_metadata(cells)
+        metadata |= figures(dataset, rows) | shown(taken, dataset, rows, several=samza.is_several)
         if dataset == LOCALITY and not samza.is_several:
-            by_yarn = yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
-        metadata = {
-            **first,
-            **figures(dataset, rows),
-            **shown(taken, dataset, rows, several=samza.is_several),
-            **by_yarn,
-        }
+            metadata |= yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
         context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
         yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
 
@@ -330,30 +316,28 @@ def shown(
 
 
 def figures(dataset: str, rows: Rows) -> dict[str, Any]:
-    """The numbers of a dataset that the UI plots over time."""
+    """The numbers of a dataset that the UI plots over time; the largest is none where it isn't known of any row."""
+    by, found = DATASETS[dataset].worst_by, dict[str, Any]()
+    known = [row[by] for row in rows if row[by] is not None] if by else []
+    if known or (by and not rows):
+        found[f"max_{by}"] = max(known, default=0.0)
     if dataset == CHANGELOG_LAG:
-        return {
-            "max_standby_lag_records": max(_known(_standbys(rows), "lag_records"), default=0),
-            "max_lag_records": max(_known(rows, "lag_records"), default=0),
-            "unknown_lags": sum(row["lag_records"] is None for row in rows),
-            LAGS: dg.MetadataValue.json(standby_lags(rows)),
-        }
-    if dataset == READINESS:
-        return {
-            "ready": sum(row["status"] == "ready" for row in rows),
-            "not_ready": sum(row["status"] != "ready" for row in rows),
-            **_most(rows, "ready_in_s"),
-        }
-    if dataset == LOSS:
-        return {
-            **_most(rows, "downtime_s"),
-            "without_standby": sum(not row["has_standby"] for row in rows),
-        }
-    return {"violations": len(rows)} if dataset == VIOLATIONS else {}
+        lags = standby_lags(rows)
+        found["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
+        found["max_standby_lag_records"] = max(lags.values(), default=0)
+        found[LAGS] = dg.MetadataValue.json(lags)
+    elif dataset == READINESS:
+        found["ready"] = sum(row["status"] == "ready" for row in rows)
+        found["not_ready"] = len(rows) - found["ready"]
+    elif dataset == LOSS:
+        found["without_standby"] = sum(not row["has_standby"] for row in rows)
+    elif dataset == VIOLATIONS:
+        found["violations"] = len(rows)
+    return found
 
 
-def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
-    """The map as a picture, and as a table in which a processor is found by its id."""
+def map_metadata(cells: Sequence[HostRow]) -> dict[str, Any]:
+    """The map as a table in which a processor is found by its id; of many containers also the whole picture."""
     listed = [
         {
             "host": cell.host,
@@ -363,10 +347,12 @@ def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
         }
         for cell in cells
     ]
-    metadata: dict[str, Any] = {"map": hang(map_svg(cells, scales=False, room=IN_PLACE), "map")}
+    metadata: dict[str, Any] = {
+        "hosts": table(listed, ("host", "containers", "actives", "standbys"))
+    }
     if sum(len(cell.containers) for cell in cells) > MOST_IN_PLACE:
-        metadata = {"map": dg.MetadataValue.md(shown_map(cells, has_table=True))}
-    return {**metadata, "hosts": table(listed, ("host", "containers", "actives", "standbys"))}
+        metadata["map"] = dg.MetadataValue.md(shown_map(cells, has_table=True))
+    return metadata
 
 
 def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
@@ -382,9 +368,9 @@ def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
 def standby_lags(rows: Rows) -> dict[str, int]:
     """Records that each standby is behind in its worst store: those that are furthest, by name."""
     found: dict[str, int] = {}
-    for name, row in _named(_standbys(rows)):
-        if row["lag_records"] is not None:
-            found[name] = max(int(row["lag_records"]), found.get(name, 0))
+    for name, row in _named(rows):
+        if row["mode"] == STANDBY and row["lag_records"] is not None:
+            found[name] = max(row["lag_records"], found.get(name, 0))
     worst = sorted(found, key=lambda name: (-found[name], natural(name)))[:LINES_KEPT]
     return {name: found[name] for name in sorted(worst, key=natural)}
 
@@ -407,13 +393,12 @@ def lag_history(
 def lines(history: History) -> dict[str, list[tuple[int, float]]]:
     """A line for each of the standbys that are furthest behind now, or were."""
     most: dict[str, int] = {}
-    for number, (_, lags) in enumerate(history):
+    for _, lags in history:
         for name, lag in lags.items():
-            if number == len(history) - 1 or lag > most.get(name, 0):
-                most[name] = max(lag, most.get(name, 0))
+            most[name] = max(lag, most.get(name, 0))
     drawn = sorted(most, key=lambda name: (-most[name], natural(name)))[:LINES_DRAWN]
     return {
-        name: [(_ms(at), float(lags[name])) for at, lags in history if name in lags]
+        name: [(int(at.timestamp() * 1000), lags[name]) for at, lags in history if name in lags]
         for name in sorted(drawn, key=natural)
     }
 
@@ -427,27 +412,9 @@ def _named(rows: Rows) -> list[tuple[str, Mapping[str, Any]]]:
     ]
 
 
-def _standbys(rows: Rows) -> Rows:
-    return [row for row in rows if row["mode"] == STANDBY]
-
-
-def _known(rows: Rows, column: str) -> list[Any]:
-    return [row[column] for row in rows if row[column] is not None]
-
-
-def _most(rows: Rows, column: str) -> dict[str, float]:
-    """The largest of a column; no figure where rows have none that is known."""
-    known = _known(rows, column) or ([] if rows else [0.0])
-    return {f"max_{column}": max(known)} if known else {}
-
-
 def _readable(value: object, now: datetime) -> object:
     """Times as a person reads them; seconds without digits that say nothing."""
     if isinstance(value, datetime):
         since = in_words(max(0.0, (now - value).total_seconds()))
         return f"{value:%Y-%m-%d %H:%M:%S} UTC, since {since}"
     return round(value, 1) if isinstance(value, float) else value
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)

@@ -87,14 +87,9 @@ class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
         def start() -> Any:
             from dagster_pyspark import LazyPySparkResource
 
-            from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
+            from samza_dagster.snapshots.session import launching, spark_settings
 
-            config = {
-                "spark.master": self.master,
-                "spark.app.name": APP_NAME,
-                **spark_settings(self.master),
-                **self.spark_config,
-            }
+            config = {**spark_settings(self.master), **self.spark_config}
             with launching(str(config["spark.master"])):
                 return LazyPySparkResource(spark_config=config).spark_session
 
