@@ -3,11 +3,12 @@
 # isort: skip_file
 # fmt: off
 from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
-from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
+from samza_dagster.lag.clocks import (
+    Heard, HostClock, all_silent, clocks, heard, newest_reports, silent_after_ms,
+)
 from samza_dagster.lag.forecasting import (
     Applied, Forecast, Pace, forecast, last_of, pace, stalled_for_ms, stalled_since, time_to_ready,
 )
-from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
 from samza_dagster.lag.newest import (
     NewestReadiness, Part, Published, newest_readiness, published, soonest_ready,
 )

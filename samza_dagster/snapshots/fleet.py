@@ -13,24 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError, Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.lag_topic import publish_fleet
+from samza_dagster.metadata.lag_topic import brokers_time_ms, publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots.arrow import pa
-from samza_dagster.snapshots.clock import Moment, moment, refuse_unconfirmed
+from samza_dagster.snapshots.found import window_ms
 from samza_dagster.snapshots.group import found_in_zookeeper
 from samza_dagster.snapshots.history import restores
-from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.judging import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.reading import (
     CHECKPOINTS,
     COORDINATOR,
@@ -41,10 +39,13 @@ from samza_dagster.snapshots.reading import (
     Readers,
     Span,
 )
+from samza_dagster.snapshots.rows import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
 from samza_dagster.snapshots.tables import Tables, arrow_table
 from samza_dagster.snapshots.workers import Workers
+
+CLOCK_TOLERATED = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -296,3 +297,45 @@ class _Taking:
 
 def _asked_of(job: JobId) -> str:
     return f"a snapshot of job {job[0]!r}, id {job[1]!r}"
+
+
+class Moment(NamedTuple):
+    """The time of a snapshot. `why_own`: why it is this machine's own; empty: the brokers told it."""
+
+    at: datetime
+    why_own: str = ""
+
+
+def moment(jobs: Sequence[Connection], here: datetime) -> Moment:
+    """Return the brokers' time, by a record in the lag topic of the first job that may be written.
+
+    `here` is this machine's time: `Refused` where it is far from the brokers'. A login that may write no
+    lag topic has its machine's own time, which reports have to confirm (`refuse_unconfirmed`).
+    """
+    why = ""
+    for job in jobs:
+        try:
+            at = datetime.fromtimestamp(brokers_time_ms(job) / 1000, UTC)
+        except InvalidInput as error:
+            why = why or str(error)
+            continue
+        if abs(at - here) > CLOCK_TOLERATED:
+            side = "ahead of" if here > at else "behind"
+            raise Refused(
+                "the time of a snapshot is the brokers'",
+                seen=f"this machine's clock, {here:%Y-%m-%d %H:%M:%S} UTC, is {abs(at - here)} {side} theirs",
+                fix="set the clock right",
+            )
+        return Moment(at)
+    return Moment(here, why)
+
+
+def refuse_unconfirmed(moment: Moment, newest_ms: int | None, window_ms: int) -> None:
+    """Raise `Refused` where neither the brokers nor a report of the window confirm the time."""
+    here_ms = moment.at.timestamp() * 1000
+    if moment.why_own and (newest_ms is None or abs(here_ms - newest_ms) > window_ms):
+        raise Refused(
+            "the time of a snapshot is the brokers', or reports confirm it",
+            seen=f"{moment.why_own}; and no report of the last {window_ms / 60_000:g} min by this machine's clock",
+            fix="the right to write to the job's lag topic, by which the brokers tell the time",
+        )

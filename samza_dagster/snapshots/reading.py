@@ -17,8 +17,7 @@ from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster, is_passing
 from samza_dagster.model.metrics_snapshots import TaskSample
-from samza_dagster.snapshots.found import Found, Said, refuse_future, standby_report
-from samza_dagster.snapshots.job import KEPT_REPORTS
+from samza_dagster.snapshots.found import KEPT_REPORTS, Found, Said, refuse_future, standby_report
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

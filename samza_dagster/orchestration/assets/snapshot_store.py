@@ -87,7 +87,7 @@ class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
         def start() -> Any:
             from dagster_pyspark import LazyPySparkResource
 
-            from samza_dagster.snapshots.session import launching, spark_settings
+            from samza_dagster.snapshots.workers import launching, spark_settings
 
             config = {**spark_settings(self.master), **self.spark_config}
             with launching(str(config["spark.master"])):

@@ -14,8 +14,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.snapshots.found import Found, Said
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.found import Found, Job, Said
 from samza_dagster.snapshots.rows import replicas
 
 pytestmark = pytest.mark.unit

@@ -10,8 +10,7 @@ import pytest
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
-from samza_dagster.snapshots.found import Found, Said, standby_report
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.found import Found, Job, Said, standby_report
 from samza_dagster.snapshots.rows import replicas, with_readiness
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group

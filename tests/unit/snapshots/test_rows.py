@@ -12,9 +12,8 @@ import pytest
 from samza_dagster.errors import Refused
 from samza_dagster.lag import Bounds, Speeds, speeds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
-from samza_dagster.snapshots.clock import Moment, refuse_unconfirmed
-from samza_dagster.snapshots.found import Found, Said
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.fleet import Moment, refuse_unconfirmed
+from samza_dagster.snapshots.found import Found, Job, Said
 from samza_dagster.snapshots.rows import (
     Replica,
     replicas,
