@@ -102,18 +102,27 @@ def pace(samples: Sequence[Applied]) -> Pace | None:
 
     Samples before it was last at the end tell nothing: there its changelog sets the pace.
     """
-    catching_up = _since_at_end(_in_order(samples))
-    if len(catching_up) < 2:
+    # Those of equal time count once.
+    ordered = [one for one, after in pairwise(samples) if after.at_ms > one.at_ms]
+    ordered += samples[-1:]
+    for index in range(len(ordered) - 1, 0, -1):
+        before, after = ordered[index - 1 : index + 1]
+        if before.behind == 0 and after.applied == before.applied:
+            ordered = ordered[index:]
+            break
+    if len(ordered) < 2:
         return None
-    apply, write = apply_rate(catching_up), trend(_by_seconds(catching_up, lambda one: one.end))
+    apply, write = apply_rate(ordered), trend(_by_seconds(ordered, lambda one: one.end))
     assert apply is not None
     assert write is not None
-    spans = [(after.at_ms - before.at_ms) for before, after in pairwise(catching_up)]
-    gains = [
-        1000 * (before.behind - after.behind) / span
-        for (before, after), span in zip(pairwise(catching_up), spans, strict=True)
-    ]
-    return Pace(apply, write, _noise(gains, apply - write, apply), len(gains), fmean(spans))
+    spans = [after.at_ms - before.at_ms for before, after in pairwise(ordered)]
+    steps = zip(pairwise(ordered), spans, strict=True)
+    gains = [1000 * (before.behind - after.behind) / span for (before, after), span in steps]
+    net = apply - write
+    noise = _UNSEEN_SPREAD * max(abs(net), abs(apply))
+    if len(gains) > 1:
+        noise = math.sqrt(sum((gain - net) ** 2 for gain in gains) / (len(gains) - 1))
+    return Pace(apply, write, noise, len(gains), fmean(spans))
 
 
 def forecast(
@@ -140,23 +149,20 @@ def forecast(
     ahead = max(1.0, 1000 * distance / net / known.every_ms) if net > 0 else known.intervals
     deviation = known.noise_per_s * math.sqrt(1 / known.intervals + 1 / ahead)
     deviation = max(deviation * _student(known.intervals), LEAST_SPREAD * abs(net))
+
+    def at(per_s: float) -> int | None:
+        ms = 1000 * distance / per_s if per_s > 0 else math.inf
+        return round(ms) + start_ms if ms < _LONGEST_MS else None
+
     if net <= 0:
-        soonest = _time(distance, net + _BEYOND * deviation, start_ms)
-        return Forecast(None, soonest, None)
+        return Forecast(None, at(net + _BEYOND * deviation), None)
     spread = deviation / net
-    return Forecast(
-        ready_in_ms=_time(distance, net, start_ms),
-        soonest_ms=_time(distance, net * math.exp(min(_BEYOND * spread, _MOST_EXPONENT)), start_ms),
-        latest_ms=_time(distance, net * math.exp(-_BEYOND * spread), start_ms),
-        spread=spread,
-    )
+    fast = math.exp(min(_BEYOND * spread, _MOST_EXPONENT))
+    return Forecast(at(net), at(net * fast), at(net * math.exp(-_BEYOND * spread)), spread)
 
 
 def time_to_ready(
-    samples: Sequence[Applied],
-    *,
-    ready_s: float = 0.0,
-    writes_go_on: bool = True,
+    samples: Sequence[Applied], *, ready_s: float = 0.0, writes_go_on: bool = True
 ) -> Forecast | None:
     """`forecast` for one that stood so: what the newest sample leaves, as fast as all of them tell.
 
@@ -177,15 +183,15 @@ def last_of(forecasts: Iterable[Forecast | None]) -> Forecast | None:
     of the part that is ready last.
     """
     parts = list(forecasts)
-    if any(part is None for part in parts):
-        return None
     known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
     last = max(known, key=lambda part: _or_never(part.ready_in_ms), default=READY)
     return Forecast(
-        ready_in_ms=_last(part.ready_in_ms for part in known),
-        soonest_ms=_last(part.soonest_ms for part in known),
-        latest_ms=_last(part.latest_ms for part in known),
-        spread=last.spread,
+        _last(part.ready_in_ms for part in known),
+        _last(part.soonest_ms for part in known),
+        _last(part.latest_ms for part in known),
+        last.spread,
     )
 
 
@@ -232,39 +238,10 @@ def _by_seconds(
     return [((one.at_ms - samples[0].at_ms) / 1000, of(one)) for one in samples]
 
 
-def _in_order(samples: Sequence[Applied]) -> list[Applied]:
-    """Those of equal time count once."""
-    return [s for s, after in pairwise(samples) if after.at_ms > s.at_ms] + list(samples[-1:])
-
-
-def _since_at_end(ordered: Sequence[Applied]) -> Sequence[Applied]:
-    """From the last sample in which it was at the end and had applied all that was written."""
-    for index in range(len(ordered) - 1, 0, -1):
-        if _was_idle(ordered[index - 1], ordered[index]):
-            return ordered[index:]
-    return ordered
-
-
-def _was_idle(before: Applied, after: Applied) -> bool:
-    return before.behind == 0 and after.applied == before.applied
-
-
-def _noise(gains: Sequence[float], typical: float, apply: float) -> float:
-    """The standard deviation of what is gained in an interval."""
-    if len(gains) == 1:
-        return _UNSEEN_SPREAD * max(abs(typical), abs(apply))
-    return math.sqrt(sum((gain - typical) ** 2 for gain in gains) / (len(gains) - 1))
-
-
 def _student(intervals: int) -> float:
     """By what a deviation that so few intervals tell is to be widened: Student's t at 95 % to the normal's."""
     free = max(1, intervals - 1)
     return 1 + (1.5 / free + 1.8 / free**2) / _NORMAL_95  # within 3 % from two on
-
-
-def _time(distance: float, per_s: float, start_ms: int) -> int | None:
-    ms = 1000 * distance / per_s if per_s > 0 else math.inf
-    return round(ms) + start_ms if ms < _LONGEST_MS else None
 
 
 def _or_never(ms: int | None) -> float:

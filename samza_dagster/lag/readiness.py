@@ -3,11 +3,8 @@
 A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is how long
 the replica would need for what is left if nothing more were written: what a takeover waits for.
 
-This isn't what an operation waits for, which is a *steady* lag (`orchestration.plans.conditions`): at
-most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
-report, and hold where nobody takes snapshots. A status rests on a dozen reports of each replica, with the brokers'
-times of them and a rate: it tells a trend, which no single look does. Its rates reach the wait all the same: the
-limit of a wait is what the standby applies in `lag_limit_s` by its published pace, if that is more.
+This isn't what an operation waits for, which is a *steady* lag in records (`orchestration.plans.conditions`): a wait
+may begin with a standby's first report. A status rests on a dozen of them, and tells a trend.
 
 Times are those of the records that brought the reports, as the brokers tell them. What a host's own
 clock says is in no sample: a clock that is off changes nothing here.
