@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -40,8 +40,8 @@ _PROPERTIES = {"delta.dataSkippingNumIndexedCols": "-1"}
 """A reader takes a column without bounds for null where others have them: so all columns have them."""
 _JOINED_BYTES = 64 << 20
 """Of a day's files, up to which they are joined: they are in memory then."""
-_REMOVED_FOR = timedelta(days=1)
-"""Files that a table has no more stay that long for whoever reads it as it was."""
+_REMOVED_FOR_H = 24
+"""Files that a table has no more stay so many hours for whoever reads it as it was."""
 _TRIES = 10
 _ARROW_ERROR: type[Exception] = pa.ArrowException
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
@@ -94,7 +94,7 @@ class Tables:
                     seen=f"days before {kept_since} have been dropped",
                     fix="a snapshot of now",
                 )
-            with self._at(table):
+            with self.errors_at(table):
                 try:
                     write_deltalake(opened, rows, mode="append", schema_mode="merge")
                     return
@@ -106,7 +106,10 @@ class Tables:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is nothing."""
         opened = self.found(table)
         if opened is None:
-            with self._at(table), suppress(CommitFailedError):  # another made it at the same time
+            with (
+                self.errors_at(table),
+                suppress(CommitFailedError),
+            ):  # another made it at the same time
                 DeltaTable.create(
                     self.location(table),
                     _schema(table),
@@ -122,7 +125,7 @@ class Tables:
     def found(self, table: str) -> Any:
         """The table if it has been made, else None. Raises `Refused` where its place holds what isn't ours."""
         location, options = self.location(table), dict(self.storage_options)
-        with self._at(table):
+        with self.errors_at(table):
             if DeltaTable.is_deltatable(location, options):
                 opened = DeltaTable(location, storage_options=options)
                 if opened.metadata().configuration.get(_OWNER) == table:
@@ -142,8 +145,9 @@ class Tables:
     def _foreign_files(self, table: str) -> list[str]:
         """Those of a log don't count: whoever makes a table begins with it."""
         everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
+        place = DeltaStorageHandler(self.uri, dict(self.storage_options))
         try:
-            found: Any = self._place().get_file_info(everything)
+            found: Any = filesystem.PyFileSystem(place).get_file_info(everything)
         except (TableNotFoundError, OSError):
             return []  # there is no such place yet; making the table tells whether there can be
         return [one.path for one in found if one.is_file and "/_delta_log/" not in one.path]
@@ -155,33 +159,28 @@ class Tables:
         stays, and what they tidy meanwhile is left to them.
         """
         dropped: dict[str, int] = {}
-        newest = self._newest_day()
+        with self.errors_at("snapshots"):
+            days = self.opened("snapshots").to_pyarrow_table(columns=[DAY])[DAY]
+            newest: str = compute.max(days).as_py() or ""
         for table in TABLES if newest else ():
             oldest = day_of(datetime.fromisoformat(f"{newest}T00:00:00+00:00") - keep)
             dropped[table] = 0
-            with self._at(table), suppress(CommitFailedError):
+            with self.errors_at(table), suppress(CommitFailedError):
                 opened = self.opened(table)
-                dropped[table] = self._drop(opened, table, oldest)
+                rows = opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows")
+                dropped[table] = int(rows or 0)
+                # Once it says so, no file of such a day can be committed any more: those of nobody go then.
+                if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
+                    opened.alter.set_table_properties(
+                        {_KEPT_SINCE: oldest}, raise_if_not_exists=False
+                    )
                 self._join(opened, newest)
                 opened.vacuum(
-                    retention_hours=int(_REMOVED_FOR.total_seconds() // 3600),
+                    retention_hours=_REMOVED_FOR_H,
                     dry_run=False,
                     enforce_retention_duration=False,
                 )
         return dropped
-
-    def _newest_day(self) -> str:
-        """Empty: there is no snapshot."""
-        with self._at("snapshots"):
-            days = self.opened("snapshots").to_pyarrow_table(columns=[DAY])[DAY]
-            return compute.max(days).as_py() or ""
-
-    def _drop(self, opened: Any, table: str, oldest: str) -> int:
-        """Once it says so, no file of such a day can be committed any more: those of nobody go then."""
-        rows = int(opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows") or 0)
-        if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
-            opened.alter.set_table_properties({_KEPT_SINCE: oldest}, raise_if_not_exists=False)
-        return rows
 
     def _join(self, opened: Any, newest: str) -> None:
         """Days that are over get no more files, and need no more than a few."""
@@ -192,22 +191,13 @@ class Tables:
             files.setdefault(day, []).append(size)
         for day, mine in files.items():
             if day < newest and len(mine) > 1 and sum(mine) <= _JOINED_BYTES:
-                of_day = compute.field(DAY) == day
-                rows = opened.to_pyarrow_dataset().to_table(filter=of_day)
+                rows = opened.to_pyarrow_dataset().to_table(filter=compute.field(DAY) == day)
                 rows = rows.sort_by([("snapshot_time", "ascending"), ("job_name", "ascending")])
                 write_deltalake(opened, rows, mode="overwrite", predicate=f"{DAY} = '{day}'")
 
-    def _place(self) -> Any:
-        """The directory of all tables as `pyarrow` opens files."""
-        return filesystem.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
-
-    def errors_at(self, table: str) -> AbstractContextManager[None]:
-        """Tell in one line what a reader of the opened table meets there: files that are gone or cut, other columns."""
-        return self._at(table)
-
     @contextmanager
-    def _at(self, table: str) -> Generator[None]:
-        """Tell what libraries say of the place in one line."""
+    def errors_at(self, table: str) -> Generator[None]:
+        """Tell in one line what libraries say of the place: files that are gone or cut, other columns, no room."""
         try:
             yield
         except (DeltaError, OSError, _ARROW_ERROR) as error:
@@ -228,10 +218,9 @@ def arrow_table(table: str, rows: Sequence[Row]) -> Any:
         if column.name == DAY:
             at = (datetime.fromtimestamp(row["snapshot_time"] / 1000, UTC) for row in rows)
             return pa.array(map(day_of, at), column.type)
-        values = [row.get(column.name) for row in rows]
-        if pa.types.is_timestamp(column.type):
-            return pa.array(values, pa.timestamp("ms", tz="UTC")).cast(column.type)
-        return pa.array(values, column.type)
+        is_time = pa.types.is_timestamp(column.type)
+        kind = pa.timestamp("ms", tz="UTC") if is_time else column.type
+        return pa.array([row.get(column.name) for row in rows], kind).cast(column.type)
 
     return pa.Table.from_arrays([filled(column) for column in schema], schema=schema)
 
