@@ -13,8 +13,8 @@ from samza_dagster.lag.newest import (
     NewestReadiness, Part, Published, newest_readiness, published, soonest_ready,
 )
 from samza_dagster.lag.readiness import (
-    Bounds, Course, Judgement, ReplicaReadiness, ReplicaReport, StandbyStatus, course, judge, of_standby,
-    replica_readiness,
+    PACED_BY, Bounds, Course, Judgement, ReplicaReadiness, ReplicaReport, StandbyStatus, course, judge,
+    of_standby, replica_readiness,
 )
 from samza_dagster.lag.records import (
     Behind, Came, FirstSince, behind, records_behind, times_to_ask,
@@ -24,12 +24,11 @@ from samza_dagster.lag.recovery import (
 )
 
 __all__ = [
-    "GOOD_FOR_MS", "Applied", "Behind", "Bounds", "Came", "Container", "Course", "FirstSince",
-    "Forecast", "Heard", "HostClock", "Judgement", "NewestReadiness", "Pace", "Part",
-    "Published", "ReplicaReadiness", "ReplicaReport", "RestoreForecast", "Speeds", "StandbyStatus", "StorePart",
-    "after_a_loss", "all_silent", "behind", "clocks", "course",
-    "forecast", "heard", "judge", "last_of", "newest_readiness", "newest_reports", "of_standby", "pace",
-    "published", "records_behind", "replica_readiness", "restore_forecast",
-    "silent_after_ms", "soonest_ready", "soonness", "speeds", "stalled_for_ms", "stalled_since",
-    "time_to_ready", "times_to_ask",
+    "GOOD_FOR_MS", "PACED_BY", "Applied", "Behind", "Bounds", "Came", "Container", "Course", "FirstSince",
+    "Forecast", "Heard", "HostClock", "Judgement", "NewestReadiness", "Pace", "Part", "Published",
+    "ReplicaReadiness", "ReplicaReport", "RestoreForecast", "Speeds", "StandbyStatus", "StorePart",
+    "after_a_loss", "all_silent", "behind", "clocks", "course", "forecast", "heard", "judge", "last_of",
+    "newest_readiness", "newest_reports", "of_standby", "pace", "published", "records_behind",
+    "replica_readiness", "restore_forecast", "silent_after_ms", "soonest_ready", "soonness", "speeds",
+    "stalled_for_ms", "stalled_since", "time_to_ready", "times_to_ask",
 ]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.lag import PACED_BY
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.state_topic import decode_record, is_state
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -222,8 +223,6 @@ def is_needed(name: str) -> bool:
 
 
 ACTIVE, STANDBY = "Active", "Standby"
-KEPT_REPORTS = 12
-"""The newest of a replica that are kept: its pace is computed from no more (`lag.readiness.PACED_BY`)."""
 _COMMIT_MS = 60_000
 """Samza's default of `task.commit.ms`."""
 _LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
@@ -353,7 +352,7 @@ def _newest(reports: list[Said]) -> list[Said]:
     of: dict[str | None, list[Said]] = {}
     for one in sorted(reports, key=lambda one: one.order):
         of.setdefault(one.host, []).append(one)
-    newest = (one for mine in of.values() for one in mine[-KEPT_REPORTS:])
+    newest = (one for mine in of.values() for one in mine[-PACED_BY:])
     return sorted(newest, key=lambda one: one.order)
 
 
@@ -363,10 +362,8 @@ def window_ms(configs: Iterable[Mapping[str, str]]) -> int:
     Three times the longest interval of a reporter or of commits (`task.commit.ms`), and between 2 and 15
     minutes: a job that works has a report and a commit in it.
     """
-    longest = max((ms for config in configs for ms in _intervals_ms(config)), default=0)
+    longest = 0
+    for config in configs:
+        commits = long_or_none(config.get("task.commit.ms", "")) or _COMMIT_MS
+        longest = max(longest, commits, *(1_000 * s for s in metrics_topics(config).values()))
     return min(max(_INTERVALS * longest, _LEAST_WINDOW_MS), _MOST_WINDOW_MS)
-
-
-def _intervals_ms(config: Mapping[str, str]) -> Iterator[int]:
-    yield from (1_000 * seconds for seconds in metrics_topics(config).values())
-    yield max(long_or_none(config.get("task.commit.ms", "")) or _COMMIT_MS, 1)

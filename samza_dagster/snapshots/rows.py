@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import (
+    PACED_BY,
     Behind,
     Bounds,
     Came,
@@ -44,7 +45,7 @@ from samza_dagster.model.naming import (
     coordinator_stream_topic,
     state_topic,
 )
-from samza_dagster.snapshots.found import ACTIVE, KEPT_REPORTS, STANDBY, Found, Job, Said, Task
+from samza_dagster.snapshots.found import ACTIVE, STANDBY, Found, Job, Said, Task
 from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
 from samza_dagster.snapshots.reading import JobId
 from samza_dagster.snapshots.tables import Tables, arrow_table
@@ -540,7 +541,7 @@ class Judge:
 
     def _earlier(self, jobs: Sequence[Job]) -> Mapping[JobId, Mapping[Any, Any]]:
         """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
-        since_ms = self.at_ms - KEPT_REPORTS * max(job.report_ms for job in jobs)
+        since_ms = self.at_ms - PACED_BY * max(job.report_ms for job in jobs)
         before_ms = self.at_ms - self.window_ms
         if since_ms >= before_ms:
             return {}
