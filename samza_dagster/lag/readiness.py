@@ -201,7 +201,10 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
     why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
     if why_unknown:
         return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
-    stalled_ms = _stalled_ms(known.samples)
+    since: Applied | None = None
+    for sample in known.samples:
+        since = stalled_since(since, sample)
+    stalled_ms = stalled_for_ms(since, known.samples[-1])
     if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
         return Judgement(
             StandbyStatus.STALLED,
@@ -226,13 +229,6 @@ def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
     return Judgement(worst.status, why, worst.lag_s)
 
 
-def _stalled_ms(samples: Sequence[Applied]) -> int:
-    since: Applied | None = None
-    for sample in samples:
-        since = stalled_since(since, sample)
-    return stalled_for_ms(since, samples[-1])
-
-
 def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
     """The newest samples that reach over the window, and `LEAST_SAMPLES` at least."""
     since_ms = samples[-1].at_ms - 1000 * bounds.window_s
@@ -243,44 +239,32 @@ def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
 
 
 def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
-    lag, rate = median(sample.behind for sample in window), _rate(window)
-    if rate is None:
-        return _by_records(window, lag, bounds)
-    began_ms = window[0].at_ms
-    seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
-    lag_s, growth = lag / rate, trend(seconds) or 0.0
-    if lag_s > bounds.seconds:
-        why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
-        return Judgement(StandbyStatus.BEHIND, why, lag_s)
-    if lag_s + growth * bounds.window_s > bounds.seconds:
-        return Judgement(
-            StandbyStatus.GROWING,
-            f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
-            f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
-            lag_s,
-        )
-    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s)
+    """Without a rate by records: of one report, or of one that has nothing written or applied since.
 
-
-def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgement:
-    """Without a rate: of one report, or of one that has nothing written or applied since.
-
-    What is left may be offsets that have no record: transaction markers.
+    What is left then may be offsets that have no record: transaction markers.
     """
-    lag_s = None if lag else 0.0
-    if lag > bounds.records and len(window) > 1:
+    lag, rate = median(sample.behind for sample in window), _rate(window)
+    began_ms, span_s = window[0].at_ms, (window[-1].at_ms - window[0].at_ms) / 1000
+    lag_s, words = None if lag else 0.0, f"{lag:,.0f} offsets are left"
+    if rate is not None:
+        lag_s, words = lag / rate, f"{lag / rate:,.1f} s behind"
+        seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
+        growth = trend(seconds) or 0.0
+        if lag_s > bounds.seconds:
+            why = f"it is {words}, and {bounds.seconds:g} s is the limit"
+            return Judgement(StandbyStatus.BEHIND, why, lag_s)
+        if lag_s + growth * bounds.window_s > bounds.seconds:
+            why = (
+                f"it is {words} and falls back by {growth * 60:,.1f} s a minute: another"
+                f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s"
+            )
+            return Judgement(StandbyStatus.GROWING, why, lag_s)
+    elif lag > bounds.records and len(window) > 1:
         why = (
-            f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
-            " nothing is written that would show whether it does"
+            f"{words}, {bounds.records:,} is the limit, and it applies nothing: nothing is written that"
+            " would show whether it does"
         )
         return Judgement(StandbyStatus.BEHIND, why)
-    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s)
-
-
-def _proven(
-    window: Sequence[Applied], bounds: Bounds, words: str, lag_s: float | None
-) -> Judgement:
-    span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
             f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"

@@ -12,29 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from samza_dagster import lag
 from samza_dagster.errors import Unreachable
-from samza_dagster.lag import (
-    PACED_BY,
-    Behind,
-    Bounds,
-    Came,
-    Container,
-    FirstSince,
-    Forecast,
-    ReplicaReadiness,
-    ReplicaReport,
-    Speeds,
-    StorePart,
-    after_a_loss,
-    behind,
-    last_of,
-    of_standby,
-    published,
-    replica_readiness,
-    restore_forecast,
-    speeds,
-    times_to_ask,
-)
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges, span_of
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.changelogs import StoreChangelog
@@ -74,7 +53,7 @@ class Replica:
     unread: Unreachable | None
     said: tuple[Said, ...]
     is_former: bool
-    earlier: tuple[ReplicaReport, ...] = ()
+    earlier: tuple[lag.ReplicaReport, ...] = ()
     silent_ms: int | None = None
     row: Row = field(default_factory=dict[str, Any])
 
@@ -98,27 +77,27 @@ class Replica:
         """The last offset that it is known to hold."""
         return None if self.newest is None else self.newest.offsets.get(self.gauge)
 
-    def came(self, said: Said | None) -> Came | None:
+    def came(self, said: Said | None) -> lag.Came | None:
         """When a report came; None of a commit."""
         if said is None or said.came_ms is None:
             return None
         return self.store.topic, self.partition, said.came_ms
 
-    def times_asked(self, patience_ms: int) -> Iterator[Came]:
+    def times_asked(self, patience_ms: int) -> Iterator[lag.Came]:
         """What must be known of the changelog's records to tell its lag, and of a standby's its pace."""
         came = self.came(self.newest)
         if self.span is not None and self.applied is not None and came is not None:
-            yield from times_to_ask(came, self.applied, self.span.end, patience_ms)
+            yield from lag.times_to_ask(came, self.applied, self.span.end, patience_ms)
         if self.span is not None and self.task.mode == STANDBY and len(self.said) > 1:
             oldest = self.came(self.said[0])
             if oldest is not None:
                 yield oldest
 
-    def measure(self, patience_ms: int, first_since: FirstSince, *, all_observed: bool) -> Row:
+    def measure(self, patience_ms: int, first_since: lag.FirstSince, *, all_observed: bool) -> Row:
         """Make its row; `all_observed`: every partition was read that tells applied offsets."""
-        found, span, seen = Behind(0, None), self.span, self.newest
+        found, span, seen = lag.Behind(0, None), self.span, self.newest
         if span is not None:
-            found = behind(
+            found = lag.behind(
                 *(span.start, span.end, self.applied, self.came(seen)),
                 patience_ms=patience_ms,
                 first_since=first_since,
@@ -154,7 +133,7 @@ class Replica:
         }
         return self.row
 
-    def _unknown_because(self, found: Behind, *, all_observed: bool) -> str | None:
+    def _unknown_because(self, found: lag.Behind, *, all_observed: bool) -> str | None:
         if self.span is None:
             return "no-changelog" if self.unread is None else "no-leader"
         if found.lag is not None:
@@ -169,7 +148,7 @@ class Replica:
 
 
 def replicas(
-    job: Job, ranges: Ranges, earlier: Mapping[tuple[str, str], tuple[ReplicaReport, ...]] = {}
+    job: Job, ranges: Ranges, earlier: Mapping[tuple[str, str], tuple[lag.ReplicaReport, ...]] = {}
 ) -> list[Replica]:
     """Return one for each task and store; `earlier` is by task and store."""
     found: list[Replica] = []
@@ -266,8 +245,8 @@ def _some(names: Sequence[str]) -> str:
 def with_readiness(
     job: Job,
     every: Sequence[Replica],
-    first_since: FirstSince,
-    bounds: Bounds,
+    first_since: lag.FirstSince,
+    bounds: lag.Bounds,
     newest_ms: Mapping[str, int],
 ) -> tuple[list[Row], list[tuple[bytes, bytes]]]:
     """Complete the replicas' rows; return rows of `standby_readiness`, and what is published of standbys.
@@ -276,14 +255,14 @@ def with_readiness(
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
     silences_ms = job.silences_ms(newest_ms)
-    of: dict[str, list[tuple[Replica, ReplicaReadiness]]] = {
+    of: dict[str, list[tuple[Replica, lag.ReplicaReadiness]]] = {
         processor: []
         for processor, tasks in job.tasks_of.items()
         if any(task.mode == STANDBY for task in tasks)
     }
     for one in every:
         if one.task.mode == STANDBY:
-            part = replica_readiness(
+            part = lag.replica_readiness(
                 () if one.is_former else _reports(one, first_since),
                 bounds,
                 silent_ms=one.silent_ms or silences_ms.get(one.task.name, 0),
@@ -305,7 +284,9 @@ def with_readiness(
     records: list[tuple[bytes, bytes]] = []
     for standby, mine in of.items():
         parts = {(one.task.name, one.store.store, one.task.partition or 0): p for one, p in mine}
-        verdict = of_standby({f"{s} {number}": p.judgement for (_, s, number), p in parts.items()})
+        verdict = lag.of_standby(
+            {f"{s} {number}": p.judgement for (_, s, number), p in parts.items()}
+        )
         came = [one.row["came_at"] for one, _ in mine if one.row["came_at"]]
         rows.append(
             {
@@ -318,17 +299,17 @@ def with_readiness(
                 "lag_records": _sum(one.row["lag_records"] for one, _ in mine),
                 "lag_bytes": _sum(one.row["lag_bytes"] for one, _ in mine),
                 "lag_s": verdict.lag_s,
-                **_times("ready_in_s", "ready", last_of(p.ready for p in parts.values())),
+                **_times("ready_in_s", "ready", lag.last_of(p.ready for p in parts.values())),
                 "came_at": min(came, default=None),
             }
         )
         if as_of_ms:
             paces = {part: p.pace for part, p in parts.items()}
-            records.append(published(standby, verdict, paces, as_of_ms))
+            records.append(lag.published(standby, verdict, paces, as_of_ms))
     return rows, records
 
 
-def _reports(one: Replica, first_since: FirstSince) -> Iterator[ReplicaReport]:
+def _reports(one: Replica, first_since: lag.FirstSince) -> Iterator[lag.ReplicaReport]:
     """Yield its reports, with where the changelog ended when they came; those of earlier snapshots first.
 
     Of the oldest and the newest that is known, between these it is taken to have grown evenly: to ask
@@ -347,10 +328,12 @@ def _reports(one: Replica, first_since: FirstSince) -> Iterator[ReplicaReport]:
         end = newest_end if said is newest else oldest_end + round(per_ms * (at_ms - oldest_ms))
         if applied is not None and applied < newest_end:
             end = max(end, applied + 1)
-        yield ReplicaReport(at_ms, said.process or said.host or "", applied, one.span.start, end)
+        yield lag.ReplicaReport(
+            at_ms, said.process or said.host or "", applied, one.span.start, end
+        )
 
 
-def restore_rows(job: Job, every: Sequence[Replica], speeds: Speeds) -> dict[str, list[Row]]:
+def restore_rows(job: Job, every: Sequence[Replica], speeds: lag.Speeds) -> dict[str, list[Row]]:
     """Return rows of `restore_forecast`, of each active container on each host, and of `host_loss`."""
     by_active: dict[tuple[str, str], list[Replica]] = {}
     by_processor: dict[str, list[Replica]] = {}
@@ -366,8 +349,8 @@ def restore_rows(job: Job, every: Sequence[Replica], speeds: Speeds) -> dict[str
         copies = [by_active[active_task_of(one.task.name), one.store.store] for one in mine]
         standbys = {c.host for its in copies for c in its if c.task.mode == STANDBY and c.host}
         parts = tuple(map(_part, mine, copies))
-        container = Container(processor, job.host_of(processor), parts, tuple(sorted(standbys)))
-        forecasts = [restore_forecast(container, host, speeds) for host in hosts]
+        container = lag.Container(processor, job.host_of(processor), parts, tuple(sorted(standbys)))
+        forecasts = [lag.restore_forecast(container, host, speeds) for host in hosts]
         rows["restore_forecast"] += [
             {
                 "processor_id": processor,
@@ -382,7 +365,7 @@ def restore_rows(job: Job, every: Sequence[Replica], speeds: Speeds) -> dict[str
         ]
         if container.host is None:
             continue
-        has_standby, best = after_a_loss(container, forecasts)
+        has_standby, best = lag.after_a_loss(container, forecasts)
         rows["host_loss"].append(
             {
                 "host": container.host,
@@ -396,7 +379,7 @@ def restore_rows(job: Job, every: Sequence[Replica], speeds: Speeds) -> dict[str
     return rows
 
 
-def speeds_for(job: Job, lags: Iterable[Row], past: Speeds, start_s: float) -> Speeds:
+def speeds_for(job: Job, lags: Iterable[Row], past: lag.Speeds, start_s: float) -> lag.Speeds:
     """Return how fast restores of a job are; a start takes `start_s` while none was seen.
 
     The pace is that of earlier snapshots (`past`); where these tell none, that of the job's standbys that restore
@@ -410,11 +393,11 @@ def speeds_for(job: Job, lags: Iterable[Row], past: Speeds, start_s: float) -> S
         > (row.get("apply_per_s") or 0)
         > (row.get("write_per_s") or 0)
     ]
-    known = speeds(paces, job.found.starts, start_s)
+    known = lag.speeds(paces, job.found.starts, start_s)
     return known if past.pace is None else replace(known, pace=past.pace, pace_on=past.pace_on)
 
 
-def _part(one: Replica, copies: Sequence[Replica]) -> StorePart:
+def _part(one: Replica, copies: Sequence[Replica]) -> lag.StorePart:
     """A copy of which the lag isn't known, as of one beyond its changelog's end, is no warm one."""
     warm = {
         copy.host: copy.row["applied_offset"] + 1
@@ -425,13 +408,13 @@ def _part(one: Replica, copies: Sequence[Replica]) -> StorePart:
     }
     sizes = (copy.newest.record_bytes.get(one.store.store) for copy in copies if copy.newest)
     begins, ends = (None, None) if one.span is None else (one.span.start, one.span.end)
-    return StorePart(
+    return lag.StorePart(
         *(f"{one.store.store} {one.task.partition}", begins, ends, warm),
         max(filter(None, sizes), default=None),
     )
 
 
-def _times(name: str, prefix: str, known: Forecast | None) -> Row:
+def _times(name: str, prefix: str, known: lag.Forecast | None) -> Row:
     """A forecast in seconds."""
     if known is None:
         return {}
@@ -481,8 +464,8 @@ class Judge:
     newest_ms: Mapping[str, int]
     at_ms: int
     window_ms: int
-    bounds: Bounds
-    speeds: Speeds
+    bounds: lag.Bounds
+    speeds: lag.Speeds
 
     def judged(self, part: Pieces) -> Judged:
         """Judge a part's jobs; run by a worker.
@@ -541,7 +524,7 @@ class Judge:
 
     def _earlier(self, jobs: Sequence[Job]) -> Mapping[JobId, Mapping[Any, Any]]:
         """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
-        since_ms = self.at_ms - PACED_BY * max(job.report_ms for job in jobs)
+        since_ms = self.at_ms - lag.PACED_BY * max(job.report_ms for job in jobs)
         before_ms = self.at_ms - self.window_ms
         if since_ms >= before_ms:
             return {}
