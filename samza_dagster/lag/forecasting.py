@@ -76,7 +76,6 @@ class Forecast:
 
 
 READY = Forecast(0, 0, 0)
-NEVER = Forecast(None, None, None)
 
 
 def trend(points: Sequence[tuple[float, float]]) -> float | None:

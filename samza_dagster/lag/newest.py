@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
@@ -168,7 +168,7 @@ def _pace(part: Mapping[str, Any]) -> Pace:
     apply, write, noise, every_ms = (
         float(part[name]) for name in ("apply_per_s", "write_per_s", "noise_per_s", "every_ms")
     )
-    intervals = int(part["intervals"])
-    if not math.isfinite(apply + write + noise + every_ms) or intervals < 1 or every_ms <= 0:
+    pace = Pace(apply, write, noise, int(part["intervals"]), every_ms)
+    if not all(map(math.isfinite, astuple(pace))) or pace.intervals < 1 or pace.every_ms <= 0:
         raise ValueError("pace")
-    return Pace(apply, write, noise, intervals, every_ms)
+    return pace

@@ -85,12 +85,11 @@ def speeds(
     `start_s` holds while no start was seen. A host counts by itself once `LEAST_SEEN` of its own were.
     """
     restores, took = list(paces), list(starts)
-    start_on = {host: median(mine) for host, mine in _by_host(took).items()}
     return Speeds(
         pace=_pace([rate for _, rate in restores]),
         start_s=median(seconds for _, seconds in took) if took else start_s,
         pace_on={h: one for h, mine in _by_host(restores).items() if (one := _pace(mine))},
-        start_s_on=start_on,
+        start_s_on={host: median(mine) for host, mine in _by_host(took).items()},
     )
 
 

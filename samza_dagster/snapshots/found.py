@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 from samza_dagster.errors import MalformedRecord
@@ -96,17 +97,16 @@ class Found:
     def of(cls, pieces: Iterable[Self]) -> Self:
         """Put pieces together, in any order: each partition but those of metrics is in one of them."""
         whole = cls()
-        for one in pieces:
-            for task, reports in one.reports.items():
-                whole.reports.setdefault(task, []).extend(reports)
-            whole.unreadable += one.unreadable
-            whole.example = whole.example or one.example
-            whole.coordinated = whole.coordinated or one.coordinated
-            whole.starts += one.starts
-            for each in fields(cls):
-                mine: Any = getattr(whole, each.name)
-                if hasattr(mine, "update") and each.name != "reports":
-                    mine.update(getattr(one, each.name))
+        for one, each in product(pieces, fields(cls)):
+            mine: Any = getattr(whole, each.name)
+            its: Any = getattr(one, each.name)
+            if each.name == "reports":
+                for task, reports in its.items():
+                    mine.setdefault(task, []).extend(reports)
+            elif hasattr(mine, "update"):
+                mine.update(its)
+            else:  # texts: the first that isn't empty; what can be added is
+                setattr(whole, each.name, mine or its if isinstance(mine, str) else mine + its)
         return whole
 
     def packed(self) -> bytes:

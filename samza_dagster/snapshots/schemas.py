@@ -35,7 +35,7 @@ _SNAPSHOT = _columns(
     deployment_id string: app.run.id of the running deployment; null: not set
     """
 )
-_DATASETS = {
+_TABLES = {
     "container_locality": """
         processor_id string: processor (container) id
         host string: host that it last reported; null: never, or deleted since
@@ -141,11 +141,11 @@ _DATASETS = {
         host string: where; null: nowhere
         seen string: what was seen, in a sentence
     """,
+    "snapshots": """
+        unreadable bigint: records in its own topics that can't be read
+        unread string: what couldn't be reached of it, and why; null: all was
+    """,
 }
-DATASETS = {name: (*_SNAPSHOT, *_columns(text)) for name, text in _DATASETS.items()}
-_WHOLE = """
-    unreadable bigint: records in its own topics that can't be read
-    unread string: what couldn't be reached of it, and why; null: all was
-"""
-TABLES = {**DATASETS, "snapshots": (*_SNAPSHOT, *_columns(_WHOLE))}
+TABLES = {name: (*_SNAPSHOT, *_columns(text)) for name, text in _TABLES.items()}
 """The datasets, and the snapshots of which all of them are there."""
+DATASETS = {name: columns for name, columns in TABLES.items() if name != "snapshots"}

@@ -51,12 +51,6 @@ Row = Mapping[str, Any]
 """By names of columns; what isn't in it is null. Times are ms since the epoch."""
 
 
-def default_uri() -> str:
-    """Where the tables are if nobody says it: below `DAGSTER_HOME`, or below this user's data."""
-    home = os.environ.get("DAGSTER_HOME")
-    return str((Path(home) if home else data_directory()) / "snapshots")
-
-
 def day_of(at: datetime) -> str:
     """The partition that has rows of this time: its day in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d}"
@@ -66,6 +60,7 @@ def day_of(at: datetime) -> str:
 class Tables:
     """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that `deltalake` knows.
 
+    Without one they are below `DAGSTER_HOME`, or below this user's data.
     `storage_options` are `deltalake`'s for the place, as `aws_region`; credentials may come from the environment.
     Each call raises `Unreachable` where the place can't be read or written, `Refused` where it isn't ours.
     """
@@ -74,6 +69,10 @@ class Tables:
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
+        if not self.uri:
+            home = os.environ.get("DAGSTER_HOME")
+            uri = (Path(home) if home else data_directory()) / "snapshots"
+            object.__setattr__(self, "uri", str(uri))
         object.__setattr__(self, "storage_options", Secret.of("tables", self.storage_options))
 
     def location(self, table: str) -> str:

@@ -379,14 +379,14 @@ def lag_history(
     instance: dg.DagsterInstance, key: dg.AssetKey
 ) -> list[tuple[datetime, Mapping[str, int]]]:
     """What the last snapshots have told of the standbys' lag, oldest first."""
-    found: list[tuple[datetime, Mapping[str, int]]] = []
-    for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
-        event = record.asset_materialization
-        metadata: Mapping[str, Any] = event.metadata if event is not None else {}
-        if LAGS in metadata and "snapshot_time" in metadata:
-            data: Any = metadata[LAGS].value
-            at = datetime.fromtimestamp(float(str(metadata["snapshot_time"].value)), UTC)
-            found.append((at, data))
+    records = instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records
+    events = (record.asset_materialization for record in records)
+    told: list[Mapping[str, Any]] = [event.metadata for event in events if event is not None]
+    found = [
+        (datetime.fromtimestamp(float(one["snapshot_time"].value), UTC), one[LAGS].value)
+        for one in told
+        if LAGS in one and "snapshot_time" in one
+    ]
     return sorted(found, key=lambda one: one[0])
 
 
