@@ -128,7 +128,7 @@ def stream_command(
       samza-dagster snapshots stream --once --json | jq '.unread'
     """
     from samza_dagster.snapshots import Tables, Workers, take_fleet
-    from samza_dagster.snapshots.stream import stream
+    from samza_dagster.snapshots.fleet import stream
     from samza_dagster.snapshots.workers import spark_session
 
     tables = Tables(uri, storage)

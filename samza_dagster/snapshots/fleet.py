@@ -7,9 +7,10 @@ checkpoints from a window on, and then the ends of changelogs. Nothing that was 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,7 +28,6 @@ from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots.arrow import pa
 from samza_dagster.snapshots.found import window_ms
-from samza_dagster.snapshots.group import found_in_zookeeper
 from samza_dagster.snapshots.history import restores
 from samza_dagster.snapshots.reading import (
     CHECKPOINTS,
@@ -38,6 +38,7 @@ from samza_dagster.snapshots.reading import (
     JobId,
     Readers,
     Span,
+    found_in_zookeeper,
 )
 from samza_dagster.snapshots.rows import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
@@ -45,6 +46,7 @@ from samza_dagster.snapshots.secrets import Secret
 from samza_dagster.snapshots.tables import Tables, arrow_table
 from samza_dagster.snapshots.workers import Workers
 
+TIDIED_EVERY_S = 86_400.0
 CLOCK_TOLERATED = timedelta(minutes=1)
 
 
@@ -339,3 +341,39 @@ def refuse_unconfirmed(moment: Moment, newest_ms: int | None, window_ms: int) ->
             seen=f"{moment.why_own}; and no report of the last {window_ms / 60_000:g} min by this machine's clock",
             fix="the right to write to the job's lag topic, by which the brokers tell the time",
         )
+
+
+def stream(
+    take: Callable[[], FleetSnapshot],
+    tidy: Callable[[], object],
+    every_s: float,
+    on_error: Callable[[SamzaDagsterError], object],
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[FleetSnapshot]:
+    """Yield a snapshot each `every_s` seconds, or as soon as the one before is done.
+
+    An error of the first one is raised: nobody has seen yet that it works. Those of later ones, and of
+    tidying, go to `on_error`: a broker that is away comes back, and so does room on a disk. After the first
+    snapshot, and once a day, the tables are tidied.
+    """
+    tidied, first = -math.inf, True
+    while True:
+        began = monotonic()
+        try:
+            snapshot = take()
+        except SamzaDagsterError as error:
+            if first:
+                raise
+            on_error(error)
+        else:
+            first = False
+            if began - tidied >= TIDIED_EVERY_S:
+                tidied = began
+                try:
+                    tidy()
+                except SamzaDagsterError as error:
+                    on_error(error)
+            yield snapshot
+        sleep(max(0.0, began + every_s - monotonic()))

@@ -10,19 +10,22 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.lag import PACED_BY
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster, is_passing
 from samza_dagster.model.metrics_snapshots import TaskSample
-from samza_dagster.snapshots.found import Found, Said, refuse_future, standby_report
+from samza_dagster.snapshots.found import Found, Said, is_needed, refuse_future, standby_report
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
+    from samza_dagster.client import JobView
     from samza_dagster.snapshots.workers import Workers
 
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
@@ -218,3 +221,34 @@ class _Reading:
         self._reports.clear()
         self._last.clear()
         self._held = 0
+
+
+def found_in_zookeeper(connection: Connection, at_ms: int) -> Found:
+    """Read all that ZooKeeper has of a standalone group now.
+
+    Raises `Unreachable` when ZooKeeper doesn't answer, `InvalidInput` when it has no such group.
+    """
+    from samza_dagster.client.group import GroupSession  # late: without kazoo no group
+
+    with closing(GroupSession(connection)) as session:
+        reader = session.reader()
+        view = reader.view(connection.job_name, connection.job_id, 0)
+        config = {**reader.config(), "app.run.id": view.deployment_id or ""}
+        return found_of(view, config, reader.changelog_partitions(), at_ms)
+
+
+def found_of(
+    view: JobView, config: Mapping[str, str], partitions: Mapping[str, int], at_ms: int
+) -> Found:
+    """Return a group's settings, the tasks that registered processors have, and where these are."""
+    found = Found({name: value for name, value in config.items() if is_needed(name)})
+    for processor, member in sorted(view.members.items()):
+        if member.host is not None:
+            found.hosts[processor] = member.host, at_ms
+        for task in member.tasks:
+            found.containers[task] = processor
+            found.modes[task] = view.processors[task].mode.value
+            partition = partitions.get(view.group_of(task))
+            if partition is not None:
+                found.partitions[task] = partition
+    return found

@@ -29,6 +29,12 @@ from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
 from samza_dagster.snapshots.reading import JobId
 from samza_dagster.snapshots.tables import Tables, arrow_table
 
+LEAST_JOBS, MOST_JOBS = 10, 100
+"""Of a part: of fewer it isn't worth a worker, of more it takes a worker much memory."""
+START_S = 10.0
+"""From the start of a container's process until it restores, while none was seen."""
+_OWN_TOPICS = (coordinator_stream_topic, checkpoint_topic, state_topic)
+Pieces = Mapping[JobId, Sequence[bytes]]
 Row = dict[str, Any]
 NOT_HEARD = "not-heard"
 ANYWHERE = ""
@@ -428,14 +434,6 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return None if None in known else sum(filter(None, known))
 
 
-LEAST_JOBS, MOST_JOBS = 10, 100
-"""Of a part: of fewer it isn't worth a worker, of more it takes a worker much memory."""
-START_S = 10.0
-"""From the start of a container's process until it restores, while none was seen."""
-_OWN_TOPICS = (coordinator_stream_topic, checkpoint_topic, state_topic)
-Pieces = Mapping[JobId, Sequence[bytes]]
-
-
 def parts(pieces: Pieces, size: int) -> list[Pieces]:
     """Deal jobs into parts of so many, or of as many as a part may have."""
     jobs, size = sorted(pieces), min(size, MOST_JOBS)
@@ -453,8 +451,8 @@ class Judged(NamedTuple):
 class Judge:
     """What the workers must know: whose cluster and tables, and the time.
 
-    `unread`: topic or job → why it couldn't be read. `newest_ms`: topic → when its newest record came, by the brokers' clock. `speeds` are those of past restores.
-    `window_ms` is how far back reports and commits were read.
+    `unread`: topic or job → why it couldn't be read. `newest_ms`: topic → when its newest record came, by the
+    brokers' clock. `speeds` are those of past restores. `window_ms` is how far back reports and commits were read.
     """
 
     tables: Tables
