@@ -2,7 +2,6 @@
 
 # isort: skip_file
 # fmt: off
-from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
 from samza_dagster.lag.clocks import (
     Heard, HostClock, all_silent, clocks, heard, newest_reports, silent_after_ms,
 )
@@ -10,7 +9,7 @@ from samza_dagster.lag.forecasting import (
     Applied, Forecast, Pace, forecast, last_of, pace, stalled_for_ms, stalled_since, time_to_ready,
 )
 from samza_dagster.lag.newest import (
-    NewestReadiness, Part, Published, newest_readiness, published, soonest_ready,
+    GOOD_FOR_MS, NewestReadiness, Part, Published, newest_readiness, published, soonest_ready, soonness,
 )
 from samza_dagster.lag.readiness import (
     PACED_BY, Bounds, Course, Judgement, ReplicaReadiness, ReplicaReport, StandbyStatus, course, judge,

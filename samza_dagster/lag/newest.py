@@ -1,7 +1,7 @@
 """The newest readiness of a job's standbys, as it is published, and joined with lags of now. Pure.
 
 What took many reports to learn, how fast each replica applies, is read in a tenth of a second; how
-far it is behind is asked anew. The record of a standby is JSON with a version: its key is the
+far it is behind is asked anew. So is which of them takes over: the one soonest ready. The record of a standby is JSON with a version: its key is the
 standby's id, so that compaction keeps the newest of each.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 from samza_dagster.lag.readiness import Judgement, StandbyStatus
 
+GOOD_FOR_MS = 60_000
 VERSION = 1
 PACES_GOOD_FOR_MS = 900_000
 """Paces of so many minutes ago are still used: by the job's newest report, no clock is asked."""
@@ -141,6 +142,21 @@ def soonest_ready(
         return found.ready_in_ms
 
     return sorted(standbys, key=waits)
+
+
+def soonness(
+    records: int | None, ready_in_ms: int | None, age_ms: int, good_for_ms: int = GOOD_FOR_MS
+) -> tuple[bool, int, bool, int]:
+    """Sorts standbys, the best first: by forecast, then by records still to apply.
+
+    Unknown comes after known. A sample tells nothing once it is more than `good_for_ms` old, or
+    that far ahead: a standby whose restore died long ago may have been the best then.
+    """
+    if abs(age_ms) > good_for_ms:
+        records = ready_in_ms = None
+    elif ready_in_ms is not None:
+        return (False, ready_in_ms, records is None, records or 0)
+    return (True, 0, records is None, records or 0)
 
 
 def _read(standby: str, value: bytes) -> Published | None:

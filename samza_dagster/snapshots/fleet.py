@@ -28,7 +28,6 @@ from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots.arrow import pa
 from samza_dagster.snapshots.found import window_ms
-from samza_dagster.snapshots.history import restores
 from samza_dagster.snapshots.reading import (
     CHECKPOINTS,
     COORDINATOR,
@@ -43,7 +42,7 @@ from samza_dagster.snapshots.reading import (
 from samza_dagster.snapshots.rows import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
-from samza_dagster.snapshots.tables import Tables, arrow_table
+from samza_dagster.snapshots.tables import Tables, arrow_table, restores
 from samza_dagster.snapshots.workers import Workers
 
 TIDIED_EVERY_S = 86_400.0

@@ -25,9 +25,14 @@ from samza_dagster.model.naming import (
     state_topic,
 )
 from samza_dagster.snapshots.found import ACTIVE, STANDBY, Found, Job, Said, Task
-from samza_dagster.snapshots.history import earlier_reports, last_heard_ms
 from samza_dagster.snapshots.reading import JobId
-from samza_dagster.snapshots.tables import Tables, arrow_table
+from samza_dagster.snapshots.tables import (
+    ReplicaId,
+    Tables,
+    arrow_table,
+    earlier_reports,
+    last_heard_ms,
+)
 
 LEAST_JOBS, MOST_JOBS = 10, 100
 """Of a part: of fewer it isn't worth a worker, of more it takes a worker much memory."""
@@ -154,16 +159,17 @@ class Replica:
 
 
 def replicas(
-    job: Job, ranges: Ranges, earlier: Mapping[tuple[str, str], tuple[lag.ReplicaReport, ...]] = {}
+    job: Job, ranges: Ranges, earlier: Mapping[ReplicaId, tuple[lag.ReplicaReport, ...]] = {}
 ) -> list[Replica]:
-    """Return one for each task and store; `earlier` is by task and store."""
+    """Return one for each task and store, with its `earlier` reports."""
     found: list[Replica] = []
     for task in job.tasks:
         host = job.host_of(task.processor)
         for store in job.changelogs:
             span = None if task.partition is None else span_of(ranges, store.topic, task.partition)
             known = (span, None) if not isinstance(span, Unreachable) else (None, span)
-            one = Replica(task, store, host, *known, (), False, earlier.get((task.name, store.store), ()))  # fmt: skip
+            before = earlier.get((*job.ident, task.name, store.store), ())
+            one = Replica(task, store, host, *known, (), False, before)
             # The newest commit and all reports that have the gauge.
             commits, reports = (
                 [said for said in every.get(task.name, ()) if one.gauge in said.offsets]
@@ -475,7 +481,7 @@ class Judge:
             names = {store.topic for job in jobs for store in job.changelogs}
             ranges: Ranges = topics.offset_ranges(names) if names else {}
             earlier = self._earlier(jobs)
-            known = [(job, replicas(job, ranges, earlier.get(job.ident, {}))) for job in jobs]
+            known = [(job, replicas(job, ranges, earlier)) for job in jobs]
             times = {
                 at for job, every in known for r in every for at in r.times_asked(job.patience_ms)
             }
@@ -520,7 +526,7 @@ class Judge:
                 found[table] += [{**stamp, **row} for row in mine]
         return Judged({table: arrow_table(table, mine) for table, mine in found.items()}, published)
 
-    def _earlier(self, jobs: Sequence[Job]) -> Mapping[JobId, Mapping[Any, Any]]:
+    def _earlier(self, jobs: Sequence[Job]) -> Mapping[ReplicaId, tuple[lag.ReplicaReport, ...]]:
         """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
         since_ms = self.at_ms - lag.PACED_BY * max(job.report_ms for job in jobs)
         before_ms = self.at_ms - self.window_ms

@@ -1,17 +1,18 @@
-"""Tables of an open format: Delta, at any URI that `deltalake` knows.
+"""Tables of an open format, and what earlier snapshots tell: Delta, at any URI that `deltalake` knows.
 
     <uri>/<table>/_delta_log/…                          what is in the table, commit by commit
     <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows of that day
 
 Everything that changes what is in a table is a commit that Delta holds against those of others, so any number of
-writers and maintenances may be at it side by side.
+writers and maintenances may be at it side by side. Earlier snapshots are history and never the present; of their
+rows those that are wanted are filtered as they are read.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,7 @@ from deltalake.schema import PrimitiveType
 
 from samza_dagster.directories import data_directory
 from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.lag import ReplicaReport, Speeds, speeds
 from samza_dagster.snapshots.arrow import compute, filesystem, pa
 from samza_dagster.snapshots.schemas import DAY, TABLES, Column
 from samza_dagster.snapshots.secrets import Secret
@@ -43,6 +45,12 @@ _JOINED_BYTES = 64 << 20
 _REMOVED_FOR_H = 24
 """Files that a table has no more stay so many hours for whoever reads it as it was."""
 _TRIES = 10
+REMEMBERED = timedelta(days=1)
+MOST_PACES = 10_000
+_TABLE = "changelog_lag"
+_REPLICA = ("job_name", "job_id", "task_name", "store")
+ReplicaId = tuple[str, str, str, str]
+_field = compute.field
 _ARROW_ERROR: type[Exception] = pa.ArrowException
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
@@ -234,3 +242,70 @@ def _schema(table: str) -> Schema:
         return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})
 
     return Schema([typed(column) for column in TABLES[table]])
+
+
+def restores(tables: Tables, at: datetime) -> Speeds:
+    """Return how fast standbys restored in the day before `at`, by host."""
+    restoring = _field("lag_records") > _field("apply_per_s")
+    restoring &= (_field("apply_per_s") > _field("write_per_s")) & _field("host").is_valid()
+    seen = _day_before(tables, at, restoring, "host", "apply_per_s")
+    newest = seen.slice(max(0, seen.num_rows - MOST_PACES)).to_pylist()
+    return speeds(((row["host"], row["apply_per_s"]) for row in newest), (), 0.0)
+
+
+def earlier_reports(
+    tables: Tables, jobs: Collection[str], at_ms: int, since_ms: int, before_ms: int
+) -> dict[ReplicaId, tuple[ReplicaReport, ...]]:
+    """Return reports of standbys that came from `since_ms` on, in order.
+
+    `jobs` are names, `at_ms` is now; of a report that several snapshots had there is one.
+    """
+    came = _field("came_at")
+    mine = (came >= compute.scalar(_time(since_ms))) & (came < compute.scalar(_time(before_ms)))
+    mine &= _field("job_name").isin(sorted(jobs)) & _field("end_offset").is_valid()
+    columns = ("came_at", "process", "applied_offset", "beginning_offset", "end_offset")
+    found = _day_before(tables, _time(at_ms), mine, *_REPLICA, *columns).sort_by("came_at")
+    reports: dict[ReplicaId, dict[datetime, ReplicaReport]] = {}
+    for row in found.to_pylist():
+        came_at, process, *offsets = (row[name] for name in columns)
+        one = ReplicaReport(_ms(came_at), process or "", *offsets)
+        reports.setdefault(_replica(row), {})[came_at] = one
+    return {replica: tuple(known.values()) for replica, known in reports.items()}
+
+
+def last_heard_ms(
+    tables: Tables, replicas: Collection[ReplicaId], at_ms: int
+) -> dict[ReplicaId, int]:
+    """Return when the newest report or commit of these replicas came, by the snapshots of the last day."""
+    mine = _field("task_name").isin(sorted({task for _, _, task, _ in replicas}))
+    mine &= _field("observed_at").is_valid()
+    heard: dict[ReplicaId, int] = {}
+    found = _day_before(tables, _time(at_ms), mine, *_REPLICA, "came_at", "observed_at")
+    for row in found.to_pylist():
+        replica = _replica(row)
+        if replica in replicas:
+            heard_ms = _ms(row["came_at"] or row["observed_at"])
+            heard[replica] = max(heard_ms, heard.get(replica, 0))
+    return {replica: ms for replica, ms in heard.items() if ms < at_ms}
+
+
+def _day_before(tables: Tables, at: datetime, wanted: Any, *columns: str) -> Any:
+    """Read rows of the lags that snapshots had in the day before `at`, as a `pyarrow.Table`."""
+    time, day = _field("snapshot_time"), _field("snapshot_day")
+    wanted &= (day >= day_of(at - REMEMBERED)) & (day <= day_of(at))
+    wanted &= (time > compute.scalar(at - REMEMBERED)) & (time < compute.scalar(at))
+    opened = tables.opened(_TABLE)
+    with tables.errors_at(_TABLE):
+        return opened.to_pyarrow_dataset().to_table(columns=list(columns), filter=wanted)
+
+
+def _replica(row: Mapping[str, Any]) -> ReplicaId:
+    return row["job_name"], row["job_id"], row["task_name"], row["store"]
+
+
+def _ms(at: datetime) -> int:
+    return round(1000 * at.timestamp())
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.snapshots import Tables
-from samza_dagster.snapshots.history import last_heard_ms, restores
-from samza_dagster.snapshots.tables import arrow_table
+from samza_dagster.snapshots.tables import arrow_table, last_heard_ms, restores
 
 pytestmark = pytest.mark.unit
 NOW = datetime(2023, 11, 14, 12, tzinfo=UTC)
