@@ -28,9 +28,7 @@ class HostClock:
     @property
     def is_skewed(self) -> bool:
         """Its clock is certainly more than `TOLERATED_MS` ahead or behind."""
-        if self.least_ms is None or self.most_ms is None:
-            return False
-        return self.least_ms > TOLERATED_MS or self.most_ms < -TOLERATED_MS
+        return (self.least_ms or 0) > TOLERATED_MS or (self.most_ms or 0) < -TOLERATED_MS
 
     def __str__(self) -> str:
         least, most = self.least_ms or 0, self.most_ms or 0
@@ -99,10 +97,8 @@ def heard(
     for source, mark in marks.items():
         known = former.get(source)
         if known is None or (mark is not None and mark != known.mark):
-            known = Heard(0 if mark is None else mark, now_ms)
-        elif known.at_ms > now_ms:
-            known = Heard(known.mark, now_ms)
-        found[source] = known
+            known = Heard(mark or 0, now_ms)
+        found[source] = Heard(known.mark, min(known.at_ms, now_ms))
     return found
 
 

@@ -1,8 +1,8 @@
 """The newest readiness of a job's standbys, as it is published, and joined with lags of now. Pure.
 
 What took many reports to learn, how fast each replica applies, is read in a tenth of a second; how
-far it is behind is asked anew. So is which of them takes over: the one soonest ready. The record of a standby is JSON with a version: its key is the
-standby's id, so that compaction keeps the newest of each.
+far it is behind is asked anew. The standby that takes over is the one soonest ready by both. The record of a standby is
+JSON with a version: its key is the standby's id, so that compaction keeps the newest of each.
 """
 
 from __future__ import annotations
@@ -108,10 +108,9 @@ def newest_readiness(
     `newest_report_ms` is the time of the job's newest report now. It and `as_of_ms` are times of
     records of one topic: the reader's own clock is compared with neither.
     """
-    last = dict(records)
     standbys: dict[str, Published] = {}
     unused: dict[str, str] = {}
-    for key, value in last.items():
+    for key, value in dict(records).items():
         if value is None:
             continue
         standby = key.decode(errors="replace")
@@ -120,13 +119,13 @@ def newest_readiness(
             unused[standby] = "its published readiness can't be read"
             continue
         age_ms = newest_report_ms - one.as_of_ms
-        if age_ms > one.good_for_ms:
+        if age_ms <= one.good_for_ms:
+            standbys[standby] = one
+        else:
             unused[standby] = (
                 f"its published readiness is {age_ms / 60_000:,.0f} min older than the newest report,"
                 f" and good for {one.good_for_ms / 60_000:,.0f} min"
             )
-        else:
-            standbys[standby] = one
     return NewestReadiness(standbys, unused)
 
 

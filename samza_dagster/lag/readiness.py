@@ -211,7 +211,7 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
             f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
             f" {known.samples[-1].behind:,} offsets behind",
         )
-    return _judged(_window(known.samples, bounds), bounds)
+    return _judged(known.samples, bounds)
 
 
 def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
@@ -229,20 +229,19 @@ def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
     return Judgement(worst.status, why, worst.lag_s)
 
 
-def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
-    """The newest samples that reach over the window, and `LEAST_SAMPLES` at least."""
-    since_ms = samples[-1].at_ms - 1000 * bounds.window_s
-    first = max(0, len(samples) - LEAST_SAMPLES)
+def _judged(samples: Sequence[Applied], bounds: Bounds) -> Judgement:
+    """By the newest samples that reach over the window, and `LEAST_SAMPLES` at least.
+
+    Without a rate by records: of one report, or of one that has nothing written or applied since. What is
+    left then may be offsets that have no record: transaction markers.
+    """
+    since_ms, first = (
+        samples[-1].at_ms - 1000 * bounds.window_s,
+        max(0, len(samples) - LEAST_SAMPLES),
+    )
     while first > 0 and samples[first].at_ms > since_ms:
         first -= 1
-    return samples[first:]
-
-
-def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
-    """Without a rate by records: of one report, or of one that has nothing written or applied since.
-
-    What is left then may be offsets that have no record: transaction markers.
-    """
+    window = samples[first:]
     lag, rate = median(sample.behind for sample in window), _rate(window)
     began_ms, span_s = window[0].at_ms, (window[-1].at_ms - window[0].at_ms) / 1000
     lag_s, words = None if lag else 0.0, f"{lag:,.0f} offsets are left"

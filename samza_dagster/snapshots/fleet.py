@@ -216,12 +216,9 @@ class _Taking:
         """From the first record of the window on, wherever there is one."""
         asked = {(one.topic, one.partition, since_ms) for one in spans}
         first = self._topics.offsets_since(asked) if asked else {}
-        found: list[Span] = []
-        for one in spans:
-            start = first.get((one.topic, one.partition, since_ms), one.end)
-            if start < one.end:
-                found.append(replace(one, start=max(start, one.start)))
-        return found
+        starts = (first.get((one.topic, one.partition, since_ms), one.end) for one in spans)
+        found = zip(spans, starts, strict=True)
+        return [replace(one, start=max(at, one.start)) for one, at in found if at < one.end]
 
     def _keep(self, spans: Sequence[Span]) -> None:
         """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""

@@ -114,12 +114,14 @@ def spark_session(
 
 def spark_settings(master: str) -> dict[str, str]:
     """Return Spark's settings for a master."""
+    logging = Path(__file__).with_name("log4j2.properties").as_uri()
     chosen = {
         "spark.master": master,
         "spark.app.name": "samza_dagster snapshots",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto"
+        f" -Dlog4j2.configurationFile={logging}",
         "spark.driver.memory": "512m",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.redaction.regex": _SECRETS,
@@ -128,12 +130,6 @@ def spark_settings(master: str) -> dict[str, str]:
         chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), _LOOPBACK)
         chosen["spark.python.daemon.module"] = "samza_dagster.snapshots.worker_daemon"
     return chosen
-
-
-def _java_options() -> str:
-    logging = Path(__file__).with_name("log4j2.properties")
-    options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Xshare:auto")
-    return " ".join((*options, f"-Dlog4j2.configurationFile={logging.as_uri()}"))
 
 
 @contextmanager

@@ -212,9 +212,7 @@ def snapshot_schedules(
 
     `of` as the job's tag has it: no other code location's runs count.
     """
-    status = (
-        dg.DefaultScheduleStatus.RUNNING if settings.running else dg.DefaultScheduleStatus.STOPPED
-    )
+    status = dg.DefaultScheduleStatus("RUNNING" if settings.running else "STOPPED")
     job = named(prefix, SNAPSHOT_JOB)
 
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
