@@ -152,8 +152,8 @@ class Tables:
     def _foreign_files(self, table: str) -> list[str]:
         """Those of a log don't count: whoever makes a table begins with it."""
         everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
-        place = DeltaStorageHandler(self.uri, dict(self.storage_options))
         try:
+            place = DeltaStorageHandler(self.uri, dict(self.storage_options))
             found: Any = filesystem.PyFileSystem(place).get_file_info(everything)
         except (TableNotFoundError, OSError):
             return []  # there is no such place yet; making the table tells whether there can be
