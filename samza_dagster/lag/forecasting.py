@@ -187,9 +187,9 @@ def last_of(forecasts: Iterable[Forecast | None]) -> Forecast | None:
         return None
     last = max(known, key=lambda part: _or_never(part.ready_in_ms), default=READY)
     return Forecast(
-        _last(part.ready_in_ms for part in known),
-        _last(part.soonest_ms for part in known),
-        _last(part.latest_ms for part in known),
+        last.ready_in_ms,
+        max((part.soonest_ms for part in known), key=_or_never, default=0),
+        max((part.latest_ms for part in known), key=_or_never, default=0),
         last.spread,
     )
 
@@ -245,8 +245,3 @@ def _student(intervals: int) -> float:
 
 def _or_never(ms: int | None) -> float:
     return math.inf if ms is None else ms
-
-
-def _last(times: Iterable[int | None]) -> int | None:
-    latest = max((_or_never(time) for time in times), default=0)
-    return None if latest == math.inf else int(latest)

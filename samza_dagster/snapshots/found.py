@@ -19,7 +19,7 @@ from samza_dagster.lag import PACED_BY
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.state_topic import decode_record, is_state
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.checkpoints import V1, checkpoint_key, decode_checkpoint
 from samza_dagster.model.job_model import actives
 from samza_dagster.model.metrics_snapshots import (
@@ -36,6 +36,14 @@ from samza_dagster.placement.state import Phase
 
 _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters", "task.commit.ms"}  # fmt: skip
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
+_OF_STREAM = {
+    stream.SET_CONFIG: ("config", "value"),
+    stream.SET_CONTAINER_HOST: ("hosts", "host"),
+    stream.SET_TASK_CONTAINER: ("containers", "containerId"),
+    stream.SET_TASK_MODE: ("modes", "taskMode"),
+    stream.SET_CHANGELOG: ("partitions", "Partition"),
+}
+"""Namespace of the coordinator stream → what of `Found` it is about, and the field that tells it."""
 HUGE_BYTES = 4 << 20
 _DAY_MS = 86_400_000
 
@@ -121,16 +129,10 @@ class Found:
     def read_stream(self, key: bytes | None, value: bytes | None, came_ms: int) -> None:
         """Take a record of the coordinator stream."""
         namespace, name = stream.decode_key(key)
-        about: dict[str, tuple[dict[str, Any], str]] = {
-            stream.SET_CONFIG: (self.config, "value"),
-            stream.SET_CONTAINER_HOST: (self.hosts, "host"),
-            stream.SET_TASK_CONTAINER: (self.containers, "containerId"),
-            stream.SET_TASK_MODE: (self.modes, "taskMode"),
-            stream.SET_CHANGELOG: (self.partitions, "Partition"),
-        }
-        if namespace not in about:
+        if namespace not in _OF_STREAM:
             return
-        kept, wanted = about[namespace]
+        about, wanted = _OF_STREAM[namespace]
+        kept: dict[str, Any] = getattr(self, about)
         told = {} if value is None else stream.decode_fields(value)
         if kept is self.config and not is_needed(name):
             return
@@ -241,7 +243,9 @@ class Task(NamedTuple):
 class Job:
     """A job by what was found of it.
 
-    `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the deployment:
+    `deployment_id` is `app.run.id` of the running deployment. `report_ms` is the longest interval of its
+    reporters, 0 without any; a report is good for `patience_ms`, three of them. `changelogs` are of the stores
+    whose system is known. `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the deployment:
     where that one has a container counts, not where the container said that it was. `reports` and `checkpoints`
     are by task, each in order of time.
     """
@@ -250,6 +254,10 @@ class Job:
         self.name, self.id, self.found = name, job_id, found
         self.ident = name, job_id
         self.config, self.hosts = found.config, dict(found.hosts)
+        self.deployment_id = self.config.get("app.run.id")
+        self.report_ms = 1_000 * max(metrics_topics(self.config).values(), default=0)
+        self.patience_ms = _INTERVALS * self.report_ms
+        self.changelogs = tuple(one for one in store_changelogs(self.config) if one.system)
         self.reports = {task: _newest(reports) for task, reports in found.reports.items()}
         self.checkpoints: dict[str, list[Said]] = {}
         for (task, _), said in sorted(found.checkpoints.items(), key=lambda each: each[1].order):
@@ -263,11 +271,6 @@ class Job:
                 self.hosts.pop(processor, None)
                 if place.host is not None:
                     self.hosts[processor] = place.host, place.since_ms
-
-    @property
-    def deployment_id(self) -> str | None:
-        """`app.run.id` of the running deployment."""
-        return self.config.get("app.run.id")
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
@@ -290,21 +293,6 @@ class Job:
         for task in sorted(self.tasks, key=lambda task: task.processor):
             found.setdefault(task.processor, []).append(task)
         return found
-
-    @cached_property
-    def changelogs(self) -> tuple[StoreChangelog, ...]:
-        """Of the stores whose system is known."""
-        return tuple(one for one in store_changelogs(self.config) if one.system)
-
-    @property
-    def report_ms(self) -> int:
-        """The longest interval of its reporters; 0 without any."""
-        return 1_000 * max(metrics_topics(self.config).values(), default=0)
-
-    @property
-    def patience_ms(self) -> int:
-        """For how long a report is good: three intervals."""
-        return _INTERVALS * self.report_ms
 
     def silences_ms(self, newest_ms: Mapping[str, int]) -> dict[str, int]:
         """Task → how long ago its newest report came, by when the newest record of any topic of its came."""

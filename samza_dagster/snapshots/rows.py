@@ -340,9 +340,8 @@ def _reports(one: Replica, first_since: lag.FirstSince) -> Iterator[lag.ReplicaR
         end = newest_end if said is newest else oldest_end + round(per_ms * (at_ms - oldest_ms))
         if applied is not None and applied < newest_end:
             end = max(end, applied + 1)
-        yield lag.ReplicaReport(
-            at_ms, said.process or said.host or "", applied, one.span.start, end
-        )
+        process = said.process or said.host or ""
+        yield lag.ReplicaReport(at_ms, process, applied, one.span.start, end)
 
 
 def restore_rows(job: Job, every: Sequence[Replica], speeds: lag.Speeds) -> dict[str, list[Row]]:

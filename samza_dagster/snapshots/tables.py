@@ -34,7 +34,7 @@ from samza_dagster.directories import data_directory
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.lag import ReplicaReport, Speeds, speeds
 from samza_dagster.snapshots.arrow import compute, filesystem, pa
-from samza_dagster.snapshots.schemas import DAY, TABLES, Column
+from samza_dagster.snapshots.schemas import DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
 
 _OWNER, _KEPT_SINCE = "samza_dagster.table", "samza_dagster.kept_since"
@@ -178,9 +178,8 @@ class Tables:
                 dropped[table] = int(rows or 0)
                 # Once it says so, no file of such a day can be committed any more: those of nobody go then.
                 if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
-                    opened.alter.set_table_properties(
-                        {_KEPT_SINCE: oldest}, raise_if_not_exists=False
-                    )
+                    since = {_KEPT_SINCE: oldest}
+                    opened.alter.set_table_properties(since, raise_if_not_exists=False)
                 self._join(opened, newest)
                 opened.vacuum(
                     retention_hours=_REMOVED_FOR_H,
@@ -237,11 +236,11 @@ _DELTA_TYPES = {"bigint": "long", "int": "integer"}
 
 @cache
 def _schema(table: str) -> Schema:
-    def typed(column: Column) -> Field:
-        kind = PrimitiveType(_DELTA_TYPES.get(column.type, column.type))
-        return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})
-
-    return Schema([typed(column) for column in TABLES[table]])
+    kinds = (
+        (name, PrimitiveType(_DELTA_TYPES.get(kind, kind)), doc)
+        for name, kind, doc in TABLES[table]
+    )
+    return Schema([Field(name, kind, metadata={"comment": doc}) for name, kind, doc in kinds])
 
 
 def restores(tables: Tables, at: datetime) -> Speeds:

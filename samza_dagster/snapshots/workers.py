@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")
-_LOOPBACK = "127.0.0.1"
-_INSTALL = "pip install 'samza_dagster[spark]'"
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
 
@@ -104,7 +102,8 @@ def spark_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
+        fix = "pip install 'samza_dagster[spark]'"
+        raise MissingPrerequisite("a Spark session", seen=str(error), fix=fix) from error
     builder = SparkSession.builder
     for name, value in {**spark_settings(master), **(settings or {})}.items():
         builder = builder.config(name, value)
@@ -127,7 +126,7 @@ def spark_settings(master: str) -> dict[str, str]:
         "spark.redaction.regex": _SECRETS,
     }
     if master.startswith("local"):
-        chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), _LOOPBACK)
+        chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
         chosen["spark.python.daemon.module"] = "samza_dagster.snapshots.worker_daemon"
     return chosen
 

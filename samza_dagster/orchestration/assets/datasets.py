@@ -47,7 +47,6 @@ History = Sequence[tuple[datetime, Mapping[str, int]]]
 MOST_ROWS = 20_000
 """Of a dataset, that a run looks at for what it shows; the tables have all."""
 SHOWN_ROWS = 200
-NOWHERE = "(no host)"
 SNAPSHOTS_DRAWN = 100
 LINES_DRAWN, LINES_KEPT = 5, 40
 MOST_IN_PLACE = 300
@@ -67,7 +66,7 @@ class Dataset(NamedTuple):
 
     holds: str
     fed_by: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    columns: str = ""
     worst_by: str = ""
     picture: str = ""
 
@@ -85,20 +84,14 @@ DATASETS: Mapping[str, Dataset] = {
     CHANGELOG_LAG: Dataset(
         "How far each replica of a store is behind its changelog: records, bytes, seconds.",
         fed_by=(TASKS,),
-        columns=(
-            *("processor_id", "mode", "host", "store", "partition", "lag_records", "lag_s"),
-            *("status", "came_at", "unknown_because"),
-        ),
+        columns="processor_id mode host store partition lag_records lag_s status came_at unknown_because",
         worst_by="lag_records",
         picture="lag_over_time",
     ),
     READINESS: Dataset(
         "When each standby is ready, with an interval, and why it isn't.",
         fed_by=(CHANGELOG_LAG,),
-        columns=(
-            *("processor_id", "host", "status", "ready_in_s", "ready_soonest_s", "ready_latest_s"),
-            *("lag_records", "lag_s", "came_at", "why"),
-        ),
+        columns="processor_id host status ready_in_s ready_soonest_s ready_latest_s lag_records lag_s came_at why",
         worst_by="ready_in_s",
     ),
     FORECAST: Dataset(
@@ -259,7 +252,7 @@ def taken_now(
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
-    history.append((taken.at, standby_lags(every[CHANGELOG_LAG])))
+    history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
     hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
     cells = host_cells(every[LOCALITY], hosts)
@@ -294,7 +287,7 @@ def shown(
     schema = [dg.TableColumn(c.name, c.type, description=c.doc) for c in TABLES[dataset]]
     of_job = ("job_name", "job_id") if several else ()
     of_snapshot = {column.name for column in TABLES["snapshots"]}
-    columns = DATASETS[dataset].columns or [name for name in docs if name not in of_snapshot]
+    columns = DATASETS[dataset].columns.split() or [c for c in docs if c not in of_snapshot]
     by = DATASETS[dataset].worst_by
     if by:  # what isn't known comes before what is
         rows = sorted(rows, key=lambda row: (row[by] is not None, -(row[by] or 0)))
@@ -359,7 +352,7 @@ def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
     for name, row in sorted(_named(rows), key=lambda one: natural(one[0])):
         mode = "standby" if row["mode"] == STANDBY else "active"
         state = "last-seen" if row["host"] else "unknown"
-        here.setdefault(str(row["host"] or NOWHERE), []).append(f"{name} {mode} {state}")
+        here.setdefault(row["host"] or "(no host)", []).append(f"{name} {mode} {state}")
     return [HostRow(host, "last-seen", tuple(here[host])) for host in sorted(here, key=natural)]
 
 
@@ -373,9 +366,7 @@ def standby_lags(rows: Rows) -> dict[str, int]:
     return {name: found[name] for name in sorted(worst, key=natural)}
 
 
-def lag_history(
-    instance: dg.DagsterInstance, key: dg.AssetKey
-) -> list[tuple[datetime, Mapping[str, int]]]:
+def lag_history(instance: dg.DagsterInstance, key: dg.AssetKey) -> History:
     """What the last snapshots have told of the standbys' lag, oldest first."""
     records = instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records
     events = (record.asset_materialization for record in records)
