@@ -34,6 +34,11 @@ from samza_dagster.placement import codec
 from samza_dagster.placement.restoring import GROUP, HOST, JOB
 from samza_dagster.placement.state import Phase
 
+ACTIVE, STANDBY = "Active", "Standby"
+_COMMIT_MS = 60_000
+"""Samza's default of `task.commit.ms`."""
+_LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
+_INTERVALS = 3
 _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters", "task.commit.ms"}  # fmt: skip
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _OF_STREAM = {
@@ -222,13 +227,6 @@ def is_needed(name: str) -> bool:
     return name in _NEEDED or (
         name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
     )
-
-
-ACTIVE, STANDBY = "Active", "Standby"
-_COMMIT_MS = 60_000
-"""Samza's default of `task.commit.ms`."""
-_LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
-_INTERVALS = 3
 
 
 class Task(NamedTuple):
