@@ -102,7 +102,7 @@ def _session(*, with_connector: bool) -> Iterator[Any]:
     settings = {"spark.driver.extraClassPath": class_path("spark-kafka")} if with_connector else {}
     # Spark keeps 300 MB for itself, and refuses to start where that is two thirds of the heap.
     settings["spark.testing.reservedMemory"] = str(64 << 20)
-    session = spark_session(driver_memory=HEAP, settings=settings)
+    session = spark_session(settings={"spark.driver.memory": HEAP, **settings})
     try:
         yield session
     finally:

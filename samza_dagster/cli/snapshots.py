@@ -128,11 +128,10 @@ def stream_command(
       samza-dagster snapshots stream --once --json | jq '.unread'
     """
     from samza_dagster.snapshots import Tables, Workers, take_fleet
-    from samza_dagster.snapshots.session import spark_session
-    from samza_dagster.snapshots.stream import stream
-    from samza_dagster.snapshots.tables import default_uri
+    from samza_dagster.snapshots.fleet import stream
+    from samza_dagster.snapshots.workers import spark_session
 
-    tables = Tables(uri or default_uri(), storage)
+    tables = Tables(uri, storage)
     with busy("Looking for the jobs …"):
         jobs_of_target(target, names)
     notice(f"The tables are in {tables.uri}")

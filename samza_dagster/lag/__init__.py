@@ -2,19 +2,18 @@
 
 # isort: skip_file
 # fmt: off
-from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
-from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
-from samza_dagster.lag.forecasting import (
-    Applied, Errors, Forecast, Kept, Pace, Past, PastError, back_test, forecast, last_of, pace, pasts,
-    ready_at_ms, stalled_for_ms, stalled_since, time_to_ready,
+from samza_dagster.lag.clocks import (
+    Heard, HostClock, all_silent, clocks, heard, newest_reports, silent_after_ms,
 )
-from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
+from samza_dagster.lag.forecasting import (
+    Applied, Forecast, Pace, forecast, last_of, pace, stalled_for_ms, stalled_since, time_to_ready,
+)
 from samza_dagster.lag.newest import (
-    NewestReadiness, Part, Published, newest_readiness, published, soonest_ready,
+    GOOD_FOR_MS, NewestReadiness, Part, Published, newest_readiness, published, soonest_ready, soonness,
 )
 from samza_dagster.lag.readiness import (
-    Bounds, Course, Judgement, ReplicaReadiness, ReplicaReport, StandbyStatus, course, judge, of_standby,
-    replica_readiness,
+    PACED_BY, Bounds, Course, Judgement, ReplicaReadiness, ReplicaReport, StandbyStatus, course, judge,
+    of_standby, replica_readiness,
 )
 from samza_dagster.lag.records import (
     Behind, Came, FirstSince, behind, records_behind, times_to_ask,
@@ -24,12 +23,11 @@ from samza_dagster.lag.recovery import (
 )
 
 __all__ = [
-    "GOOD_FOR_MS", "Applied", "Behind", "Bounds", "Came", "Container", "Course", "Errors", "FirstSince",
-    "Forecast", "Heard", "HostClock", "Judgement", "Kept", "NewestReadiness", "Pace", "Part", "Past",
-    "PastError", "Published", "ReplicaReadiness", "ReplicaReport", "RestoreForecast", "Speeds",
-    "StandbyStatus", "StorePart", "after_a_loss", "all_silent", "back_test", "behind", "clocks", "course",
-    "forecast", "heard", "judge", "last_of", "newest_readiness", "newest_reports", "of_standby", "pace",
-    "pasts", "published", "ready_at_ms", "records_behind", "replica_readiness", "restore_forecast",
-    "silent_after_ms", "soonest_ready", "soonness", "speeds", "stalled_for_ms", "stalled_since",
-    "time_to_ready", "times_to_ask",
+    "GOOD_FOR_MS", "PACED_BY", "Applied", "Behind", "Bounds", "Came", "Container", "Course", "FirstSince",
+    "Forecast", "Heard", "HostClock", "Judgement", "NewestReadiness", "Pace", "Part", "Published",
+    "ReplicaReadiness", "ReplicaReport", "RestoreForecast", "Speeds", "StandbyStatus", "StorePart",
+    "after_a_loss", "all_silent", "behind", "clocks", "course", "forecast", "heard", "judge", "last_of",
+    "newest_readiness", "newest_reports", "of_standby", "pace", "published", "records_behind",
+    "replica_readiness", "restore_forecast", "silent_after_ms", "soonest_ready", "soonness", "speeds",
+    "stalled_for_ms", "stalled_since", "time_to_ready", "times_to_ask",
 ]

@@ -1,8 +1,8 @@
 """The newest readiness of a job's standbys, as it is published, and joined with lags of now. Pure.
 
 What took many reports to learn, how fast each replica applies, is read in a tenth of a second; how
-far it is behind is asked anew. The record of a standby is JSON with a version: its key is the
-standby's id, so that compaction keeps the newest of each.
+far it is behind is asked anew. The standby that takes over is the one soonest ready by both. The record of a standby is
+JSON with a version: its key is the standby's id, so that compaction keeps the newest of each.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 from samza_dagster.lag.readiness import Judgement, StandbyStatus
 
+GOOD_FOR_MS = 60_000
 VERSION = 1
 PACES_GOOD_FOR_MS = 900_000
 """Paces of so many minutes ago are still used: by the job's newest report, no clock is asked."""
@@ -107,10 +108,9 @@ def newest_readiness(
     `newest_report_ms` is the time of the job's newest report now. It and `as_of_ms` are times of
     records of one topic: the reader's own clock is compared with neither.
     """
-    last = dict(records)
     standbys: dict[str, Published] = {}
     unused: dict[str, str] = {}
-    for key, value in last.items():
+    for key, value in dict(records).items():
         if value is None:
             continue
         standby = key.decode(errors="replace")
@@ -119,13 +119,13 @@ def newest_readiness(
             unused[standby] = "its published readiness can't be read"
             continue
         age_ms = newest_report_ms - one.as_of_ms
-        if age_ms > one.good_for_ms:
+        if age_ms <= one.good_for_ms:
+            standbys[standby] = one
+        else:
             unused[standby] = (
                 f"its published readiness is {age_ms / 60_000:,.0f} min older than the newest report,"
                 f" and good for {one.good_for_ms / 60_000:,.0f} min"
             )
-        else:
-            standbys[standby] = one
     return NewestReadiness(standbys, unused)
 
 
@@ -141,6 +141,21 @@ def soonest_ready(
         return found.ready_in_ms
 
     return sorted(standbys, key=waits)
+
+
+def soonness(
+    records: int | None, ready_in_ms: int | None, age_ms: int, good_for_ms: int = GOOD_FOR_MS
+) -> tuple[bool, int, bool, int]:
+    """Sorts standbys, the best first: by forecast, then by records still to apply.
+
+    Unknown comes after known. A sample tells nothing once it is more than `good_for_ms` old, or
+    that far ahead: a standby whose restore died long ago may have been the best then.
+    """
+    if abs(age_ms) > good_for_ms:
+        records = ready_in_ms = None
+    elif ready_in_ms is not None:
+        return (False, ready_in_ms, records is None, records or 0)
+    return (True, 0, records is None, records or 0)
 
 
 def _read(standby: str, value: bytes) -> Published | None:
@@ -168,7 +183,7 @@ def _pace(part: Mapping[str, Any]) -> Pace:
     apply, write, noise, every_ms = (
         float(part[name]) for name in ("apply_per_s", "write_per_s", "noise_per_s", "every_ms")
     )
-    intervals = int(part["intervals"])
-    if not math.isfinite(apply + write + noise + every_ms) or intervals < 1 or every_ms <= 0:
+    pace = Pace(apply, write, noise, int(part["intervals"]), every_ms)
+    if not all(map(math.isfinite, astuple(pace))) or pace.intervals < 1 or pace.every_ms <= 0:
         raise ValueError("pace")
-    return Pace(apply, write, noise, intervals, every_ms)
+    return pace

@@ -3,11 +3,8 @@
 A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is how long
 the replica would need for what is left if nothing more were written: what a takeover waits for.
 
-This isn't what an operation waits for, which is a *steady* lag (`orchestration.plans.conditions`): at
-most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
-report, and hold where nobody takes snapshots. A status rests on a dozen reports of each replica, with the brokers'
-times of them and a rate: it tells a trend, which no single look does. Its rates reach the wait all the same: the
-limit of a wait is what the standby applies in `lag_limit_s` by its published pace, if that is more.
+This isn't what an operation waits for, which is a *steady* lag in records (`orchestration.plans.conditions`): a wait
+may begin with a standby's first report. A status rests on a dozen of them, and tells a trend.
 
 Times are those of the records that brought the reports, as the brokers tell them. What a host's own
 clock says is in no sample: a clock that is off changes nothing here.
@@ -22,7 +19,6 @@ from statistics import median
 
 from samza_dagster.lag.forecasting import (
     Applied,
-    Errors,
     Forecast,
     Pace,
     apply_rate,
@@ -156,7 +152,7 @@ class ReplicaReadiness:
 
     `left` is in offsets, `ready` the time until the lag in seconds is within the bound while the changelog
     is written on. `pace` is None where none is known. `ready_since_ms` is when this process was within the
-    bound first, by the times of the reports that are known: what a back-test of former forecasts asks (`Kept`).
+    bound first, by the times of the reports that are known.
     """
 
     judgement: Judgement
@@ -172,12 +168,8 @@ def replica_readiness(
     *,
     silent_ms: int = 0,
     reason: str = "",
-    errors: Errors | None = None,
 ) -> ReplicaReadiness:
-    """Judge one store partition by its reports, in order of time.
-
-    `silent_ms` and `reason` are those of `judge`, `errors` those of its job's past forecasts (`back_test`).
-    """
+    """Judge one store partition by its reports, in order of time; `silent_ms` and `reason` are those of `judge`."""
     known = course(reports)
     verdict = judge(known, silent_ms, bounds, reason)
     if verdict.status in (StandbyStatus.UNKNOWN, StandbyStatus.SILENT):
@@ -188,8 +180,8 @@ def replica_readiness(
         verdict,
         left,
         its_pace,
-        forecast(left, its_pace, ready_s=bounds.seconds, errors=errors),
-        ready_at_ms(known.samples, known.samples[0].at_ms, goal),
+        forecast(left, its_pace, ready_s=bounds.seconds),
+        ready_at_ms(known.samples, goal),
     )
 
 
@@ -209,14 +201,17 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
     why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
     if why_unknown:
         return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
-    stalled_ms = _stalled_ms(known.samples)
+    since: Applied | None = None
+    for sample in known.samples:
+        since = stalled_since(since, sample)
+    stalled_ms = stalled_for_ms(since, known.samples[-1])
     if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
         return Judgement(
             StandbyStatus.STALLED,
             f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
             f" {known.samples[-1].behind:,} offsets behind",
         )
-    return _judged(_window(known.samples, bounds), bounds)
+    return _judged(known.samples, bounds)
 
 
 def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
@@ -234,61 +229,41 @@ def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
     return Judgement(worst.status, why, worst.lag_s)
 
 
-def _stalled_ms(samples: Sequence[Applied]) -> int:
-    since: Applied | None = None
-    for sample in samples:
-        since = stalled_since(since, sample)
-    return stalled_for_ms(since, samples[-1])
+def _judged(samples: Sequence[Applied], bounds: Bounds) -> Judgement:
+    """By the newest samples that reach over the window, and `LEAST_SAMPLES` at least.
 
-
-def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
-    """The newest samples that reach over the window, and `LEAST_SAMPLES` at least."""
-    since_ms = samples[-1].at_ms - 1000 * bounds.window_s
-    first = max(0, len(samples) - LEAST_SAMPLES)
+    Without a rate by records: of one report, or of one that has nothing written or applied since. What is
+    left then may be offsets that have no record: transaction markers.
+    """
+    since_ms, first = (
+        samples[-1].at_ms - 1000 * bounds.window_s,
+        max(0, len(samples) - LEAST_SAMPLES),
+    )
     while first > 0 and samples[first].at_ms > since_ms:
         first -= 1
-    return samples[first:]
-
-
-def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
+    window = samples[first:]
     lag, rate = median(sample.behind for sample in window), _rate(window)
-    if rate is None:
-        return _by_records(window, lag, bounds)
-    began_ms = window[0].at_ms
-    seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
-    lag_s, growth = lag / rate, trend(seconds) or 0.0
-    if lag_s > bounds.seconds:
-        why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
-        return Judgement(StandbyStatus.BEHIND, why, lag_s)
-    if lag_s + growth * bounds.window_s > bounds.seconds:
-        return Judgement(
-            StandbyStatus.GROWING,
-            f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
-            f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
-            lag_s,
-        )
-    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s)
-
-
-def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgement:
-    """Without a rate: of one report, or of one that has nothing written or applied since.
-
-    What is left may be offsets that have no record: transaction markers.
-    """
-    lag_s = None if lag else 0.0
-    if lag > bounds.records and len(window) > 1:
+    began_ms, span_s = window[0].at_ms, (window[-1].at_ms - window[0].at_ms) / 1000
+    lag_s, words = None if lag else 0.0, f"{lag:,.0f} offsets are left"
+    if rate is not None:
+        lag_s, words = lag / rate, f"{lag / rate:,.1f} s behind"
+        seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
+        growth = trend(seconds) or 0.0
+        if lag_s > bounds.seconds:
+            why = f"it is {words}, and {bounds.seconds:g} s is the limit"
+            return Judgement(StandbyStatus.BEHIND, why, lag_s)
+        if lag_s + growth * bounds.window_s > bounds.seconds:
+            why = (
+                f"it is {words} and falls back by {growth * 60:,.1f} s a minute: another"
+                f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s"
+            )
+            return Judgement(StandbyStatus.GROWING, why, lag_s)
+    elif lag > bounds.records and len(window) > 1:
         why = (
-            f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
-            " nothing is written that would show whether it does"
+            f"{words}, {bounds.records:,} is the limit, and it applies nothing: nothing is written that"
+            " would show whether it does"
         )
         return Judgement(StandbyStatus.BEHIND, why)
-    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s)
-
-
-def _proven(
-    window: Sequence[Applied], bounds: Bounds, words: str, lag_s: float | None
-) -> Judgement:
-    span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
             f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"

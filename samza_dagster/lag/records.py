@@ -71,30 +71,16 @@ def behind(
     """How far a replica is behind; its changelog begins and ends so now.
 
     `came` tells of a standby's report, whose lag is what it was then: by default a job reports once
-    a minute, and all that was written since would look like lag. None: the end of now counts, as for
-    a commit.
+    a minute, and all that was written since would look like lag. Where the changelog ended then is told by the
+    times of records: not before what the report says was applied, nor behind the end of now. None: the end of now
+    counts, as for a commit.
     """
     then = end
     if applied is not None and came is not None:
-        then = _end_then(beginning, end, applied, came, patience_ms, first_since or {})
+        topic, partition, came_ms = came
+        since = first_since or {}
+        # A changelog that goes on for longer after a report says that the reporter is silent, or that its clock is
+        # wrong by minutes: the end of now then, which is never too little.
+        if (topic, partition, came_ms + patience_ms) not in since:
+            then = min(max(since.get(came, end), applied + 1, beginning), end)
     return Behind(then, records_behind(beginning, then, applied), end - then)
-
-
-def _end_then(
-    beginning: int,
-    end: int,
-    applied: int,
-    came: Came,
-    patience_ms: int,
-    first_since: FirstSince,
-) -> int:
-    """Where the changelog ended when a report came, by the times of records.
-
-    Not before what the report says was applied, nor behind the end of now. A changelog that
-    goes on for longer than `patience_ms` after a report says that the reporter is silent, or that its
-    clock is wrong by minutes: the end of now then, which is never too little.
-    """
-    topic, partition, came_ms = came
-    if (topic, partition, came_ms + patience_ms) in first_since:
-        return end
-    return min(max(first_since.get(came, end), applied + 1, beginning), end)

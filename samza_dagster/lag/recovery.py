@@ -7,12 +7,12 @@ nothing more is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median, stdev
 
-from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of
+from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 
 LEAST_SEEN = 3
 
@@ -22,13 +22,14 @@ class StorePart:
     """One store partition of a container: where its changelog begins and ends.
 
     `warm` maps a host to the offset of the next record to apply there, where a copy of the store is
-    known to be. None for both ends: they can't be read.
+    known to be. None for both ends: they can't be read. `record_bytes` is the mean of a record, if it is known.
     """
 
     name: str
     beginning: int | None
     end: int | None
     warm: Mapping[str, int] = field(default_factory=dict[str, int])
+    record_bytes: float | None = None
 
     def left(self, host: str) -> int | None:
         """Offsets to apply on a host; all that there are where no copy is."""
@@ -58,20 +59,20 @@ class Speeds:
     start_s: float
     pace_on: Mapping[str, Pace] = field(default_factory=dict[str, Pace])
     start_s_on: Mapping[str, float] = field(default_factory=dict[str, float])
-    errors: Errors | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreForecast:
     """How long a container would be down if it were started on a host now.
 
-    `is_warm`: there is a copy of each of its stores that have a changelog. `left`: offsets to apply,
-    the sum; None, and `why`: it can't be known.
+    `is_warm`: there is a copy of each of its stores that have a changelog. `left` and `left_bytes`: offsets to
+    apply, the sum, and their size; None, and `why`: it can't be known.
     """
 
     host: str
     is_warm: bool
     left: int | None
+    left_bytes: int | None
     down: Forecast | None
     why: str = ""
 
@@ -84,12 +85,11 @@ def speeds(
     `start_s` holds while no start was seen. A host counts by itself once `LEAST_SEEN` of its own were.
     """
     restores, took = list(paces), list(starts)
-    start_on = {host: median(mine) for host, mine in _by_host(took).items()}
     return Speeds(
         pace=_pace([rate for _, rate in restores]),
         start_s=median(seconds for _, seconds in took) if took else start_s,
         pace_on={h: one for h, mine in _by_host(restores).items() if (one := _pace(mine))},
-        start_s_on=start_on,
+        start_s_on={host: median(mine) for host, mine in _by_host(took).items()},
     )
 
 
@@ -111,42 +111,40 @@ def _pace(rates: Sequence[float]) -> Pace | None:
 def restore_forecast(container: Container, host: str, speeds: Speeds) -> RestoreForecast:
     """Forecast when an active container, started on this host, has its stores: warm here, cold there."""
     is_warm = all(host in part.warm for part in container.parts)
-    lefts = {part.name: part.left(host) for part in container.parts}
-    unread = next((name for name, left in lefts.items() if left is None), None)
-    if unread is not None:
-        return RestoreForecast(
-            host, is_warm, None, None, f"the changelog of {unread} can't be read"
-        )
-    known = tuple(left or 0 for left in lefts.values())
+    lefts: list[int] = []
+    size: int | None = 0
+    for part in container.parts:
+        left = part.left(host)
+        if left is None:
+            why = f"the changelog of {part.name} can't be read"
+            return RestoreForecast(host, is_warm, None, None, None, why)
+        lefts.append(left)
+        each = part.record_bytes
+        size = None if size is None or each is None else size + round(left * each)
     pace = speeds.pace_on.get(host, speeds.pace)
     start_ms = round(1000 * speeds.start_s_on.get(host, speeds.start_s))
-    down = _down(known or (0,), pace, start_ms, speeds.errors)
+    down = _down(tuple(lefts) or (0,), pace, start_ms)
     why = "" if down is not None else "no restore has been seen that tells how fast one is"
-    return RestoreForecast(host, is_warm, sum(known), down, why)
+    return RestoreForecast(host, is_warm, sum(lefts), size, down, why)
 
 
 @lru_cache(maxsize=1_000)
-def _down(
-    lefts: tuple[int, ...], pace: Pace | None, start_ms: int, errors: Errors | None
-) -> Forecast | None:
+def _down(lefts: tuple[int, ...], pace: Pace | None, start_ms: int) -> Forecast | None:
     """The same on all hosts without a copy and without a pace of their own: most of a fleet."""
-    return last_of(
-        forecast(left, pace, writes_go_on=False, start_ms=start_ms, errors=errors) for left in lefts
-    )
+    return last_of(forecast(left, pace, writes_go_on=False, start_ms=start_ms) for left in lefts)
 
 
 def after_a_loss(
-    container: Container, hosts: Collection[str], speeds: Speeds
+    container: Container, forecasts: Iterable[RestoreForecast]
 ) -> tuple[bool, RestoreForecast | None]:
     """Return whether an active has a standby on another host, and where it would be back soonest if its own died.
 
     It comes back in the place of a standby, as our coordinator does it; where it has none, on the host where it
-    would be back soonest. None: there is no other host.
+    would be back soonest. None: there is no other host among those of the forecasts.
     """
-    standbys = [host for host in container.standby_hosts if host != container.host]
-    elsewhere = standbys or sorted(set(hosts) - {container.host})
-    forecasts = (restore_forecast(container, host, speeds) for host in elsewhere)
-    return bool(standbys), min(forecasts, key=_soonness, default=None)
+    elsewhere = [one for one in forecasts if one.host != container.host]
+    standbys = [one for one in elsewhere if one.host in container.standby_hosts]
+    return bool(standbys), min(standbys or elsewhere, key=_soonness, default=None)
 
 
 def _soonness(row: RestoreForecast) -> tuple[bool, int, int, str]:

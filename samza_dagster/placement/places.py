@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from immutables import Map
 
-from samza_dagster.lag.choice import soonness
+from samza_dagster.lag import soonness
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.rules import Violation

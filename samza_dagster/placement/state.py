@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from immutables import Map
 
-from samza_dagster.lag.choice import GOOD_FOR_MS
+from samza_dagster.lag import GOOD_FOR_MS
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.index import EMPTY, Index
 from samza_dagster.placement.record import Evolving, record

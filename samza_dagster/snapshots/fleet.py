@@ -7,30 +7,27 @@ checkpoints from a window on, and then the ends of changelogs. Nothing that was 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, PastError
+from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError, Unreachable
+from samza_dagster.lag import Bounds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.lag_topic import publish_fleet
+from samza_dagster.metadata.lag_topic import brokers_time_ms, publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots.arrow import pa
-from samza_dagster.snapshots.clock import Moment, moment, refuse_unconfirmed
-from samza_dagster.snapshots.group import found_in_zookeeper
-from samza_dagster.snapshots.history import history
-from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.judging import LEAST_JOBS, Judge, Judged, parts
+from samza_dagster.snapshots.found import window_ms
 from samza_dagster.snapshots.reading import (
     CHECKPOINTS,
     COORDINATOR,
@@ -38,24 +35,18 @@ from samza_dagster.snapshots.reading import (
     NO_JOB,
     STATE,
     JobId,
-    Read,
     Readers,
     Span,
+    found_in_zookeeper,
 )
+from samza_dagster.snapshots.rows import LEAST_JOBS, Judge, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS, DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
-from samza_dagster.snapshots.tables import Tables, arrow_table
+from samza_dagster.snapshots.tables import Tables, arrow_table, restores
 from samza_dagster.snapshots.workers import Workers
 
-_SORTED_BY = {
-    "container_locality": ("processor_id",),
-    "task_locality": ("task_name",),
-    "changelog_lag": ("store", "partition", "task_name"),
-    "standby_readiness": ("processor_id",),
-    "restore_forecast": ("processor_id", "host"),
-    "host_loss": ("host", "processor_id"),
-    "violations": ("rule", "processor_id", "seen"),
-}
+TIDIED_EVERY_S = 86_400.0
+CLOCK_TOLERATED = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,7 @@ class FleetSnapshot:
     `found` has them by name, each a `pyarrow.Table`; they are in `tables`. `unreadable` counts the records that
     couldn't be read. `unread` names the job or topic that couldn't be reached, and why: what it is about is
     unknown, and nothing else. `unpublished` names the jobs whose standbys' readiness couldn't be published.
-    `past` is the error of the last day's forecasts. `seconds` says how long each part took.
+    `seconds` says how long each part took.
     """
 
     at: datetime
@@ -74,7 +65,6 @@ class FleetSnapshot:
     unreadable: int
     unread: Mapping[str, str]
     unpublished: Mapping[str, str]
-    past: PastError
     seconds: Mapping[str, float]
 
     @property
@@ -84,11 +74,8 @@ class FleetSnapshot:
 
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
         """A dataset as plain dicts, in order; of the first `limit`, by job. Times are aware, in UTC."""
-        keys = ("job_name", "job_id", *_SORTED_BY[dataset])
-        found: list[dict[str, Any]] = (
-            self.found[dataset].slice(0, limit).drop_columns([DAY]).to_pylist()
-        )
-        return sorted(found, key=lambda row: [(row[key] is not None, row[key]) for key in keys])
+        found = self.found[dataset].slice(0, limit).drop_columns([DAY]).to_pylist()
+        return sorted(found, key=lambda row: [(one is not None, one) for one in row.values()])
 
 
 def take_fleet(
@@ -109,12 +96,6 @@ def take_fleet(
     job's, for tables that aren't ours, and for a clock that is wrong, `Unreachable` when no broker answers, or
     the tables' place doesn't.
     """
-    cluster = KafkaCluster.of(_one_cluster(jobs))
-    with closing(KafkaJobTopics(cluster)) as topics, ThreadPoolExecutor() as side_by_side:
-        return _Taking(workers, jobs, at, store, topics, bounds, clock).take(side_by_side)
-
-
-def _one_cluster(jobs: Sequence[Connection]) -> Connection:
     servers = sorted({job.bootstrap_servers for job in jobs})
     if len(servers) != 1:
         raise InvalidInput(
@@ -122,7 +103,9 @@ def _one_cluster(jobs: Sequence[Connection]) -> Connection:
             seen=f"{len(servers)} Kafka clusters: {', '.join(servers) or 'no job'}",
             fix="a snapshot for each of them",
         )
-    return jobs[0]
+    topics = KafkaJobTopics(KafkaCluster.of(jobs[0]))
+    with closing(topics), ThreadPoolExecutor() as side_by_side:
+        return _Taking(workers, jobs, at, store, topics, bounds, clock).take(side_by_side)
 
 
 class _Taking:
@@ -132,14 +115,14 @@ class _Taking:
         self,
         workers: Workers,
         jobs: Sequence[Connection],
-        at: datetime | None,
+        given: datetime | None,
         store: Tables,
         topics: KafkaJobTopics,
         bounds: Bounds,
         clock: Callable[[], float],
     ) -> None:
         self._workers, self._store, self._topics, self._bounds = workers, store, topics, bounds
-        self._given = at
+        self._given = given
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers = jobs[0].bootstrap_servers
         self._client = Secret.of("brokers", jobs[0].client_config)
@@ -163,7 +146,7 @@ class _Taking:
         self._refuse_undeployed(streams, ranges)
         self._read_groups()
         now = self._moment()
-        remembered = side_by_side.submit(history, self._store, self._at)
+        remembered = side_by_side.submit(restores, self._store, self._at)
         self._lap("offsets")
         self._keep(self._spans(ranges, COORDINATOR, streams) + self._spans(ranges, STATE, states))
         self._refuse_foreign()
@@ -174,50 +157,32 @@ class _Taking:
         shared = dict.fromkeys(metrics, NO_JOB)
         spans = self._spans(ranges, CHECKPOINTS, checkpoints) + self._spans(ranges, METRICS, shared)
         self._keep(self._within(spans, self._at_ms - window))
-        newest_ms = max(self._newest_ms.values(), default=None)
-        refuse_unconfirmed(now, newest_ms, window)
+        refuse_unconfirmed(now, max(self._newest_ms.values(), default=None), window)
         self._lap("reports")
-        past, known = remembered.result()
+        speeds = remembered.result()
         self._lap("history")
         judge = Judge(
-            self._store,
-            self._servers,
-            self._client,
-            {it: why for it in self._jobs if (why := self._why_unread(it))},
-            frozenset(self._unread),
-            self._newest_ms,
-            self._at_ms,
-            window,
-            self._bounds,
-            past.errors,
-            known,
+            *(self._store, self._servers, self._client, self._unread, self._newest_ms),
+            *(self._at_ms, window, self._bounds, speeds),
         )
         pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}
         dealt = parts(pieces, self._workers.share(len(pieces), LEAST_JOBS))
         judged = self._workers.each(judge.judged, dealt)
         self._lap("judge")
         unpublished = side_by_side.submit(self._publish, judged)
-        found = {name: self._whole(judged, name) for name in TABLES}
+        found = {
+            name: pa.concat_tables([arrow_table(name, ()), *(one.tables[name] for one in judged)])
+            for name in TABLES
+        }
         list(side_by_side.map(self._store.add, DATASETS, (found[name] for name in DATASETS)))
         self._store.add("snapshots", found["snapshots"])  # now they are whole
         self._lap("write")
         failed = unpublished.result()
         self._lap("publish")
+        unreadable = sum(found["snapshots"]["unreadable"].to_pylist())
         return FleetSnapshot(
-            self._at,
-            self._store,
-            found,
-            sum(one.unreadable for one in judged),
-            self._unread,
-            failed,
-            past,
-            self._seconds,
+            self._at, self._store, found, unreadable, self._unread, failed, self._seconds
         )
-
-    @staticmethod
-    def _whole(judged: Sequence[Judged], table: str) -> Any:
-        found = [one.tables[table] for one in judged if table in one.tables]
-        return pa.concat_tables([arrow_table(table, ()), *found])
 
     def _moment(self) -> Moment:
         """The brokers are asked by a topic of a job that is there: a name that is wrong makes none."""
@@ -252,16 +217,12 @@ class _Taking:
         asked = {(one.topic, one.partition, since_ms) for one in spans}
         first = self._topics.offsets_since(asked) if asked else {}
         starts = (first.get((one.topic, one.partition, since_ms), one.end) for one in spans)
-        return [
-            Span(one.topic, one.partition, max(start, one.start), one.end, one.what, one.job)
-            for one, start in zip(spans, starts, strict=True)
-            if start < one.end
-        ]
+        found = zip(spans, starts, strict=True)
+        return [replace(one, start=max(at, one.start)) for one, at in found if at < one.end]
 
     def _keep(self, spans: Sequence[Span]) -> None:
         """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""
-        every: list[Read] = self._readers.read(self._workers, spans)
-        for read in every:
+        for read in self._readers.read(self._workers, spans):
             for job, piece in read.pieces:
                 self._pieces[job].append(piece)
             self._configs |= read.configs
@@ -290,7 +251,9 @@ class _Taking:
         for stream, it in streams.items():
             span = asked.get(stream)
             if span is None:
-                self._fail(it, _never_deployed(it, stream, self._servers))
+                seen = f"no topic {stream} on {self._servers}"
+                fix = "the name and id of a job that has been deployed on this Kafka"
+                self._fail(it, InvalidInput(_asked_of(it), seen=seen, fix=fix))
             elif isinstance(span, Unreachable):
                 self._fail(it, span)
 
@@ -300,7 +263,12 @@ class _Taking:
             config = self._configs.get(it, {})
             try:
                 if not (job.zookeeper or config.get("job.name")):
-                    raise _without_settings(it, job.coordinator_stream_topic)
+                    raise InvalidInput(
+                        _asked_of(it),
+                        seen=f"no job.name in topic {job.coordinator_stream_topic}: it is empty, or has"
+                        " lost its first records",
+                        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
+                    )
                 require_owner(config, *it)
             except SamzaDagsterError as error:
                 self._fail(it, error)
@@ -314,11 +282,6 @@ class _Taking:
         if not self._jobs:
             raise error
 
-    def _why_unread(self, job: JobId) -> str | None:
-        stream = self._jobs[job].coordinator_stream_topic
-        own = (stream, checkpoint_topic(*job), state_topic(*job))
-        return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
-
     def _publish(self, judged: Sequence[Judged]) -> dict[str, str]:
         of = defaultdict[JobId, list[tuple[bytes, bytes | None]]](list)
         for job, key, value in chain.from_iterable(one.published for one in judged):
@@ -330,17 +293,83 @@ class _Taking:
         return {"/".join(job): str(error) for job, error in failed.items()}
 
 
-def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
-    return InvalidInput(
-        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
-        seen=f"no topic {stream} on {servers}",
-        fix="the name and id of a job that has been deployed on this Kafka",
-    )
+def _asked_of(job: JobId) -> str:
+    return f"a snapshot of job {job[0]!r}, id {job[1]!r}"
 
 
-def _without_settings(job: JobId, stream: str) -> InvalidInput:
-    return InvalidInput(
-        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
-        seen=f"no job.name in topic {stream}: it is empty, or has lost its first records",
-        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
-    )
+class Moment(NamedTuple):
+    """The time of a snapshot. `why_own`: why it is this machine's own; empty: the brokers told it."""
+
+    at: datetime
+    why_own: str = ""
+
+
+def moment(jobs: Sequence[Connection], here: datetime) -> Moment:
+    """Return the brokers' time, by a record in the lag topic of the first job that may be written.
+
+    `here` is this machine's time: `Refused` where it is far from the brokers'. A login that may write no
+    lag topic has its machine's own time, which reports have to confirm (`refuse_unconfirmed`).
+    """
+    why = ""
+    for job in jobs:
+        try:
+            at = datetime.fromtimestamp(brokers_time_ms(job) / 1000, UTC)
+        except InvalidInput as error:
+            why = why or str(error)
+            continue
+        if abs(at - here) > CLOCK_TOLERATED:
+            side = "ahead of" if here > at else "behind"
+            raise Refused(
+                "the time of a snapshot is the brokers'",
+                seen=f"this machine's clock, {here:%Y-%m-%d %H:%M:%S} UTC, is {abs(at - here)} {side} theirs",
+                fix="set the clock right",
+            )
+        return Moment(at)
+    return Moment(here, why)
+
+
+def refuse_unconfirmed(moment: Moment, newest_ms: int | None, window_ms: int) -> None:
+    """Raise `Refused` where neither the brokers nor a report of the window confirm the time."""
+    here_ms = moment.at.timestamp() * 1000
+    if moment.why_own and (newest_ms is None or abs(here_ms - newest_ms) > window_ms):
+        raise Refused(
+            "the time of a snapshot is the brokers', or reports confirm it",
+            seen=f"{moment.why_own}; and no report of the last {window_ms / 60_000:g} min by this machine's clock",
+            fix="the right to write to the job's lag topic, by which the brokers tell the time",
+        )
+
+
+def stream(
+    take: Callable[[], FleetSnapshot],
+    tidy: Callable[[], object],
+    every_s: float,
+    on_error: Callable[[SamzaDagsterError], object],
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[FleetSnapshot]:
+    """Yield a snapshot each `every_s` seconds, or as soon as the one before is done.
+
+    An error of the first one is raised: nobody has seen yet that it works. Those of later ones, and of
+    tidying, go to `on_error`: a broker that is away comes back, and so does room on a disk. After the first
+    snapshot, and once a day, the tables are tidied.
+    """
+    tidied, first = -math.inf, True
+    while True:
+        began = monotonic()
+        try:
+            snapshot = take()
+        except SamzaDagsterError as error:
+            if first:
+                raise
+            on_error(error)
+        else:
+            first = False
+            if began - tidied >= TIDIED_EVERY_S:
+                tidied = began
+                try:
+                    tidy()
+                except SamzaDagsterError as error:
+                    on_error(error)
+            yield snapshot
+        sleep(max(0.0, began + every_s - monotonic()))

@@ -1,4 +1,4 @@
-"""What the streams' records tell of one job. Pure.
+"""What the streams' records tell of one job, and what is known of it by all of them. Pure.
 
 Of a job's records the one written last counts, as for Samza, and a null value deletes (`CoordinatorStreamStore`).
 Anybody may write to these topics: a record that can't be read raises `MalformedRecord`, and costs no other record.
@@ -8,23 +8,47 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.lag import PACED_BY
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.state_topic import decode_record, is_state
 from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.checkpoints import V1, checkpoint_key, decode_checkpoint
-from samza_dagster.model.metrics_snapshots import STANDBY_TASK, TaskSample, decode_report
+from samza_dagster.model.job_model import actives
+from samza_dagster.model.metrics_snapshots import (
+    STANDBY_TASK,
+    TaskSample,
+    decode_report,
+    metrics_topics,
+)
+from samza_dagster.model.naming import active_task_of, group_of
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.placement import codec
 from samza_dagster.placement.restoring import GROUP, HOST, JOB
 from samza_dagster.placement.state import Phase
 
+ACTIVE, STANDBY = "Active", "Standby"
+_COMMIT_MS = 60_000
+"""Samza's default of `task.commit.ms`."""
+_LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
+_INTERVALS = 3
 _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters", "task.commit.ms"}  # fmt: skip
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
+_OF_STREAM = {
+    stream.SET_CONFIG: ("config", "value"),
+    stream.SET_CONTAINER_HOST: ("hosts", "host"),
+    stream.SET_TASK_CONTAINER: ("containers", "containerId"),
+    stream.SET_TASK_MODE: ("modes", "taskMode"),
+    stream.SET_CHANGELOG: ("partitions", "Partition"),
+}
+"""Namespace of the coordinator stream → what of `Found` it is about, and the field that tells it."""
 HUGE_BYTES = 4 << 20
 _DAY_MS = 86_400_000
 
@@ -86,17 +110,16 @@ class Found:
     def of(cls, pieces: Iterable[Self]) -> Self:
         """Put pieces together, in any order: each partition but those of metrics is in one of them."""
         whole = cls()
-        for one in pieces:
-            for task, reports in one.reports.items():
-                whole.reports.setdefault(task, []).extend(reports)
-            whole.unreadable += one.unreadable
-            whole.example = whole.example or one.example
-            whole.coordinated = whole.coordinated or one.coordinated
-            whole.starts += one.starts
-            for each in fields(cls):
-                mine: Any = getattr(whole, each.name)
-                if hasattr(mine, "update") and each.name != "reports":
-                    mine.update(getattr(one, each.name))
+        for one, each in product(pieces, fields(cls)):
+            mine: Any = getattr(whole, each.name)
+            its: Any = getattr(one, each.name)
+            if each.name == "reports":
+                for task, reports in its.items():
+                    mine.setdefault(task, []).extend(reports)
+            elif hasattr(mine, "update"):
+                mine.update(its)
+            else:  # texts: the first that isn't empty; what can be added is
+                setattr(whole, each.name, mine or its if isinstance(mine, str) else mine + its)
         return whole
 
     def packed(self) -> bytes:
@@ -111,16 +134,10 @@ class Found:
     def read_stream(self, key: bytes | None, value: bytes | None, came_ms: int) -> None:
         """Take a record of the coordinator stream."""
         namespace, name = stream.decode_key(key)
-        about: dict[str, tuple[dict[str, Any], str]] = {
-            stream.SET_CONFIG: (self.config, "value"),
-            stream.SET_CONTAINER_HOST: (self.hosts, "host"),
-            stream.SET_TASK_CONTAINER: (self.containers, "containerId"),
-            stream.SET_TASK_MODE: (self.modes, "taskMode"),
-            stream.SET_CHANGELOG: (self.partitions, "Partition"),
-        }
-        if namespace not in about:
+        if namespace not in _OF_STREAM:
             return
-        kept, wanted = about[namespace]
+        about, wanted = _OF_STREAM[namespace]
+        kept: dict[str, Any] = getattr(self, about)
         told = {} if value is None else stream.decode_fields(value)
         if kept is self.config and not is_needed(name):
             return
@@ -210,3 +227,129 @@ def is_needed(name: str) -> bool:
     return name in _NEEDED or (
         name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
     )
+
+
+class Task(NamedTuple):
+    """An assigned task; a standby without a changelog partition of its own has that of its active."""
+
+    name: str
+    processor: str
+    mode: str
+    partition: int | None
+
+
+class Job:
+    """A job by what was found of it.
+
+    `deployment_id` is `app.run.id` of the running deployment. `report_ms` is the longest interval of its
+    reporters, 0 without any; a report is good for `patience_ms`, three of them. `changelogs` are of the stores
+    whose system is known. `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the deployment:
+    where that one has a container counts, not where the container said that it was. `reports` and `checkpoints`
+    are by task, each in order of time.
+    """
+
+    def __init__(self, name: str, job_id: str, found: Found) -> None:
+        self.name, self.id, self.found = name, job_id, found
+        self.ident = name, job_id
+        self.config, self.hosts = found.config, dict(found.hosts)
+        self.deployment_id = self.config.get("app.run.id")
+        self.report_ms = 1_000 * max(metrics_topics(self.config).values(), default=0)
+        self.patience_ms = _INTERVALS * self.report_ms
+        self.changelogs = tuple(one for one in store_changelogs(self.config) if one.system)
+        self.reports = {task: _newest(reports) for task, reports in found.reports.items()}
+        self.checkpoints: dict[str, list[Said]] = {}
+        for (task, _), said in sorted(found.checkpoints.items(), key=lambda each: each[1].order):
+            self.checkpoints.setdefault(task, []).append(said)
+        is_ours = self.deployment_id is not None and found.coordinated == self.deployment_id
+        self.agents = found.agents if is_ours else set[str]()
+        self.places: dict[str, Place] = {}
+        for places in found.groups.values() if is_ours else ():
+            self.places |= places
+            for processor, place in places.items():
+                self.hosts.pop(processor, None)
+                if place.host is not None:
+                    self.hosts[processor] = place.host, place.since_ms
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Those that are assigned. Without a recorded mode a task is Active, as Samza takes it."""
+        modes, partitions = self.found.modes, self.found.partitions
+        return tuple(
+            Task(
+                name,
+                processor,
+                modes.get(name, ACTIVE),
+                partitions.get(name, partitions.get(active_task_of(name))),
+            )
+            for name, processor in sorted(self.found.containers.items())
+        )
+
+    @cached_property
+    def tasks_of(self) -> Mapping[str, Sequence[Task]]:
+        """Processor → its tasks, in order."""
+        found: dict[str, list[Task]] = {}
+        for task in sorted(self.tasks, key=lambda task: task.processor):
+            found.setdefault(task.processor, []).append(task)
+        return found
+
+    def silences_ms(self, newest_ms: Mapping[str, int]) -> dict[str, int]:
+        """Task → how long ago its newest report came, by when the newest record of any topic of its came."""
+        came = [newest_ms[topic] for topic in metrics_topics(self.config) if topic in newest_ms]
+        return {
+            task: max(0, max(came) - (reports[-1].came_ms or 0))
+            for task, reports in self.reports.items()
+            if came
+        }
+
+    def host_of(self, processor: str) -> str | None:
+        """What it reported last; None: nothing, or that was deleted."""
+        return self.hosts.get(processor, (None, None))[0]
+
+    @property
+    def known_hosts(self) -> set[str]:
+        """Where its containers are, and where our coordinator has an agent for it."""
+        return {*self.agents, *(host for host, _ in self.hosts.values())}
+
+    def mode_of(self, processor: str) -> str:
+        """Of its tasks; of one without tasks its group tells it."""
+        modes = {task.mode for task in self.tasks_of.get(processor, ())}
+        if modes:
+            return STANDBY if modes == {STANDBY} else ACTIVE
+        return STANDBY if self.active_of(processor) != processor else ACTIVE
+
+    def active_of(self, processor: str) -> str:
+        """The active whose state it has, which is itself for an active.
+
+        As our coordinator has its groups, else as tasks replicate one another; of a processor of
+        neither its id tells it.
+        """
+        return self._actives.get(processor) or group_of(processor)
+
+    @cached_property
+    def _actives(self) -> Mapping[str, str]:
+        names = {processor: [t.name for t in tasks] for processor, tasks in self.tasks_of.items()}
+        runs_active = {task.processor for task in self.tasks if task.mode != STANDBY}
+        groups = {processor: place.group for processor, place in self.places.items()}
+        return {**actives(names, names.keys() - runs_active), **groups}
+
+
+def _newest(reports: list[Said]) -> list[Said]:
+    """Keep the newest of each host, in order of time."""
+    of: dict[str | None, list[Said]] = {}
+    for one in sorted(reports, key=lambda one: one.order):
+        of.setdefault(one.host, []).append(one)
+    newest = (one for mine in of.values() for one in mine[-PACED_BY:])
+    return sorted(newest, key=lambda one: one.order)
+
+
+def window_ms(configs: Iterable[Mapping[str, str]]) -> int:
+    """Return how far back reports and commits are read, for jobs of these settings.
+
+    Three times the longest interval of a reporter or of commits (`task.commit.ms`), and between 2 and 15
+    minutes: a job that works has a report and a commit in it.
+    """
+    longest = 0
+    for config in configs:
+        commits = long_or_none(config.get("task.commit.ms", "")) or _COMMIT_MS
+        longest = max(longest, commits, *(1_000 * s for s in metrics_topics(config).values()))
+    return min(max(_INTERVALS * longest, _LEAST_WINDOW_MS), _MOST_WINDOW_MS)

@@ -10,19 +10,22 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samza_dagster.errors import MalformedRecord, Unreachable
+from samza_dagster.lag import PACED_BY
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster, is_passing
 from samza_dagster.model.metrics_snapshots import TaskSample
-from samza_dagster.snapshots.found import Found, Said, refuse_future, standby_report
-from samza_dagster.snapshots.job import KEPT_REPORTS
+from samza_dagster.snapshots.found import Found, Said, is_needed, refuse_future, standby_report
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
+    from samza_dagster.client import JobView
     from samza_dagster.snapshots.workers import Workers
 
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
@@ -117,7 +120,8 @@ class _Reading:
         self._last: dict[tuple[Partition, JobId, str, str], TaskSample] = {}
         self._held = 0
         self._newest_ms: dict[Partition, int] = {}
-        self._read = Read([], {}, [], [])
+        self._pieces: list[tuple[JobId, bytes]] = []
+        self._unread: list[tuple[Span, Unreachable]] = []
 
     def read(self) -> Read:
         """Read all ranges to their ends, or for as long as the brokers answer."""
@@ -137,15 +141,18 @@ class _Reading:
                     break
         finally:
             consumer.close()
-        for at, one in self._pending.items():
-            self._read.unread.append((one, self._cluster.unread(*at)))
-        for at, found in self._found.items():
-            self._pack(spans[at].job, found)
-            if spans[at].what == COORDINATOR:
-                self._read.configs[spans[at].job] = found.config
         self._pack_reports()
-        self._read.newest_ms.extend((spans[at], ms) for at, ms in self._newest_ms.items())
-        return self._read
+        pieces, unread = self._pieces, self._unread
+        pieces += [(spans[at].job, found.packed()) for at, found in self._found.items()]
+        unread += [(one, self._cluster.unread(*at)) for at, one in self._pending.items()]
+        configs = {
+            spans[at].job: found.config
+            for at, found in self._found.items()
+            if spans[at].what == COORDINATOR
+        }
+        return Read(
+            pieces, configs, unread, [(spans[at], ms) for at, ms in self._newest_ms.items()]
+        )
 
     def _take(self, consumer: Consumer, messages: Iterable[Message]) -> None:
         from confluent_kafka import KafkaError, TopicPartition
@@ -160,8 +167,7 @@ class _Reading:
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
                 if is_passing(error):
                     continue
-                unread = self._cluster.unread(span.topic, span.partition, error)
-                self._read.unread.append((span, unread))
+                self._unread.append((span, self._cluster.unread(span.topic, span.partition, error)))
             elif error is None and offset < span.end:
                 try:
                     self._keep(at, span, offset, message)
@@ -184,18 +190,18 @@ class _Reading:
             if report is not None:
                 self._keep_report(at, offset, came_ms, report)
             return
-        key = message.key()
+        found, key = self._found[at], message.key()
         if span.what == STATE:
-            self._found[at].read_state(key, value, came_ms)
+            found.read_state(key, value, came_ms)
         elif span.what == COORDINATOR:
-            self._found[at].read_stream(key, value, came_ms)
+            found.read_stream(key, value, came_ms)
         else:
-            self._found[at].read_checkpoint(key, value, came_ms, offset)
+            found.read_checkpoint(key, value, came_ms, offset)
 
     def _keep_report(self, at: Partition, offset: int, came_ms: int, report: TaskSample) -> None:
         about, host = (at, report.job, report.task_name, report.host), report.host
         if about not in self._reports:
-            self._reports[about] = deque(maxlen=KEPT_REPORTS)
+            self._reports[about] = deque(maxlen=PACED_BY)
         process, order = report.execution_id or host, (came_ms, offset)
         said = Said("metrics", order, report.at_ms, report.offsets, host, process, came_ms)
         self._reports[about].append(said)
@@ -204,9 +210,6 @@ class _Reading:
         if self._held > _HELD_AT_ONCE:
             self._pack_reports()
 
-    def _pack(self, job: JobId, found: Found) -> None:
-        self._read.pieces.append((job, found.packed()))
-
     def _pack_reports(self) -> None:
         """The size of a replica's records is told by its newest report alone."""
         every = defaultdict[JobId, Found](Found)
@@ -214,8 +217,38 @@ class _Reading:
             _, job, task, _ = about
             reports.append(reports.pop()._replace(record_bytes=self._last[about].record_bytes))
             every[job].reports.setdefault(task, []).extend(reports)
-        for job, found in every.items():
-            self._pack(job, found)
+        self._pieces += [(job, found.packed()) for job, found in every.items()]
         self._reports.clear()
         self._last.clear()
         self._held = 0
+
+
+def found_in_zookeeper(connection: Connection, at_ms: int) -> Found:
+    """Read all that ZooKeeper has of a standalone group now.
+
+    Raises `Unreachable` when ZooKeeper doesn't answer, `InvalidInput` when it has no such group.
+    """
+    from samza_dagster.client.group import GroupSession  # late: without kazoo no group
+
+    with closing(GroupSession(connection)) as session:
+        reader = session.reader()
+        view = reader.view(connection.job_name, connection.job_id, 0)
+        config = {**reader.config(), "app.run.id": view.deployment_id or ""}
+        return found_of(view, config, reader.changelog_partitions(), at_ms)
+
+
+def found_of(
+    view: JobView, config: Mapping[str, str], partitions: Mapping[str, int], at_ms: int
+) -> Found:
+    """Return a group's settings, the tasks that registered processors have, and where these are."""
+    found = Found({name: value for name, value in config.items() if is_needed(name)})
+    for processor, member in sorted(view.members.items()):
+        if member.host is not None:
+            found.hosts[processor] = member.host, at_ms
+        for task in member.tasks:
+            found.containers[task] = processor
+            found.modes[task] = view.processors[task].mode.value
+            partition = partitions.get(view.group_of(task))
+            if partition is not None:
+                found.partitions[task] = partition
+    return found

@@ -1,18 +1,19 @@
-"""Tables of an open format: Delta, at any URI that `deltalake` knows.
+"""Tables of an open format, and what earlier snapshots tell: Delta, at any URI that `deltalake` knows.
 
     <uri>/<table>/_delta_log/…                          what is in the table, commit by commit
     <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows of that day
 
 Everything that changes what is in a table is a commit that Delta holds against those of others, so any number of
-writers and maintenances may be at it side by side.
+writers and maintenances may be at it side by side. Earlier snapshots are history and never the present; of their
+rows those that are wanted are filtered as they are read.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -31,8 +32,9 @@ from deltalake.schema import PrimitiveType
 
 from samza_dagster.directories import data_directory
 from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.lag import ReplicaReport, Speeds, speeds
 from samza_dagster.snapshots.arrow import compute, filesystem, pa
-from samza_dagster.snapshots.schemas import DAY, TABLES, Column
+from samza_dagster.snapshots.schemas import DAY, TABLES
 from samza_dagster.snapshots.secrets import Secret
 
 _OWNER, _KEPT_SINCE = "samza_dagster.table", "samza_dagster.kept_since"
@@ -40,21 +42,21 @@ _PROPERTIES = {"delta.dataSkippingNumIndexedCols": "-1"}
 """A reader takes a column without bounds for null where others have them: so all columns have them."""
 _JOINED_BYTES = 64 << 20
 """Of a day's files, up to which they are joined: they are in memory then."""
-_REMOVED_FOR = timedelta(days=1)
-"""Files that a table has no more stay that long for whoever reads it as it was."""
+_REMOVED_FOR_H = 24
+"""Files that a table has no more stay so many hours for whoever reads it as it was."""
 _TRIES = 10
+REMEMBERED = timedelta(days=1)
+MOST_PACES = 10_000
+_TABLE = "changelog_lag"
+_REPLICA = ("job_name", "job_id", "task_name", "store")
+ReplicaId = tuple[str, str, str, str]
+_field = compute.field
 _ARROW_ERROR: type[Exception] = pa.ArrowException
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 Row = Mapping[str, Any]
 """By names of columns; what isn't in it is null. Times are ms since the epoch."""
-
-
-def default_uri() -> str:
-    """Where the tables are if nobody says it: below `DAGSTER_HOME`, or below this user's data."""
-    home = os.environ.get("DAGSTER_HOME")
-    return str((Path(home) if home else data_directory()) / "snapshots")
 
 
 def day_of(at: datetime) -> str:
@@ -66,6 +68,7 @@ def day_of(at: datetime) -> str:
 class Tables:
     """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that `deltalake` knows.
 
+    Without one they are below `DAGSTER_HOME`, or below this user's data.
     `storage_options` are `deltalake`'s for the place, as `aws_region`; credentials may come from the environment.
     Each call raises `Unreachable` where the place can't be read or written, `Refused` where it isn't ours.
     """
@@ -74,6 +77,10 @@ class Tables:
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
+        if not self.uri:
+            home = os.environ.get("DAGSTER_HOME")
+            uri = (Path(home) if home else data_directory()) / "snapshots"
+            object.__setattr__(self, "uri", str(uri))
         object.__setattr__(self, "storage_options", Secret.of("tables", self.storage_options))
 
     def location(self, table: str) -> str:
@@ -94,7 +101,7 @@ class Tables:
                     seen=f"days before {kept_since} have been dropped",
                     fix="a snapshot of now",
                 )
-            with self._at(table):
+            with self.errors_at(table):
                 try:
                     write_deltalake(opened, rows, mode="append", schema_mode="merge")
                     return
@@ -106,7 +113,10 @@ class Tables:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is nothing."""
         opened = self.found(table)
         if opened is None:
-            with self._at(table), suppress(CommitFailedError):  # another made it at the same time
+            with (
+                self.errors_at(table),
+                suppress(CommitFailedError),
+            ):  # another made it at the same time
                 DeltaTable.create(
                     self.location(table),
                     _schema(table),
@@ -122,7 +132,7 @@ class Tables:
     def found(self, table: str) -> Any:
         """The table if it has been made, else None. Raises `Refused` where its place holds what isn't ours."""
         location, options = self.location(table), dict(self.storage_options)
-        with self._at(table):
+        with self.errors_at(table):
             if DeltaTable.is_deltatable(location, options):
                 opened = DeltaTable(location, storage_options=options)
                 if opened.metadata().configuration.get(_OWNER) == table:
@@ -143,7 +153,8 @@ class Tables:
         """Those of a log don't count: whoever makes a table begins with it."""
         everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
         try:
-            found: Any = self._place().get_file_info(everything)
+            place = DeltaStorageHandler(self.uri, dict(self.storage_options))
+            found: Any = filesystem.PyFileSystem(place).get_file_info(everything)
         except (TableNotFoundError, OSError):
             return []  # there is no such place yet; making the table tells whether there can be
         return [one.path for one in found if one.is_file and "/_delta_log/" not in one.path]
@@ -155,33 +166,27 @@ class Tables:
         stays, and what they tidy meanwhile is left to them.
         """
         dropped: dict[str, int] = {}
-        newest = self._newest_day()
+        with self.errors_at("snapshots"):
+            days = self.opened("snapshots").to_pyarrow_table(columns=[DAY])[DAY]
+            newest: str = compute.max(days).as_py() or ""
         for table in TABLES if newest else ():
             oldest = day_of(datetime.fromisoformat(f"{newest}T00:00:00+00:00") - keep)
             dropped[table] = 0
-            with self._at(table), suppress(CommitFailedError):
+            with self.errors_at(table), suppress(CommitFailedError):
                 opened = self.opened(table)
-                dropped[table] = self._drop(opened, table, oldest)
+                rows = opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows")
+                dropped[table] = int(rows or 0)
+                # Once it says so, no file of such a day can be committed any more: those of nobody go then.
+                if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
+                    since = {_KEPT_SINCE: oldest}
+                    opened.alter.set_table_properties(since, raise_if_not_exists=False)
                 self._join(opened, newest)
                 opened.vacuum(
-                    retention_hours=int(_REMOVED_FOR.total_seconds() // 3600),
+                    retention_hours=_REMOVED_FOR_H,
                     dry_run=False,
                     enforce_retention_duration=False,
                 )
         return dropped
-
-    def _newest_day(self) -> str:
-        """Empty: there is no snapshot."""
-        with self._at("snapshots"):
-            days = self.opened("snapshots").to_pyarrow_table(columns=[DAY])[DAY]
-            return compute.max(days).as_py() or ""
-
-    def _drop(self, opened: Any, table: str, oldest: str) -> int:
-        """Once it says so, no file of such a day can be committed any more: those of nobody go then."""
-        rows = int(opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows") or 0)
-        if opened.metadata().configuration.get(_KEPT_SINCE, "") < oldest:
-            opened.alter.set_table_properties({_KEPT_SINCE: oldest}, raise_if_not_exists=False)
-        return rows
 
     def _join(self, opened: Any, newest: str) -> None:
         """Days that are over get no more files, and need no more than a few."""
@@ -192,22 +197,13 @@ class Tables:
             files.setdefault(day, []).append(size)
         for day, mine in files.items():
             if day < newest and len(mine) > 1 and sum(mine) <= _JOINED_BYTES:
-                of_day = compute.field(DAY) == day
-                rows = opened.to_pyarrow_dataset().to_table(filter=of_day)
+                rows = opened.to_pyarrow_dataset().to_table(filter=compute.field(DAY) == day)
                 rows = rows.sort_by([("snapshot_time", "ascending"), ("job_name", "ascending")])
                 write_deltalake(opened, rows, mode="overwrite", predicate=f"{DAY} = '{day}'")
 
-    def _place(self) -> Any:
-        """The directory of all tables as `pyarrow` opens files."""
-        return filesystem.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
-
-    def errors_at(self, table: str) -> AbstractContextManager[None]:
-        """Tell in one line what a reader of the opened table meets there: files that are gone or cut, other columns."""
-        return self._at(table)
-
     @contextmanager
-    def _at(self, table: str) -> Generator[None]:
-        """Tell what libraries say of the place in one line."""
+    def errors_at(self, table: str) -> Generator[None]:
+        """Tell in one line what libraries say of the place: files that are gone or cut, other columns, no room."""
         try:
             yield
         except (DeltaError, OSError, _ARROW_ERROR) as error:
@@ -228,10 +224,9 @@ def arrow_table(table: str, rows: Sequence[Row]) -> Any:
         if column.name == DAY:
             at = (datetime.fromtimestamp(row["snapshot_time"] / 1000, UTC) for row in rows)
             return pa.array(map(day_of, at), column.type)
-        values = [row.get(column.name) for row in rows]
-        if pa.types.is_timestamp(column.type):
-            return pa.array(values, pa.timestamp("ms", tz="UTC")).cast(column.type)
-        return pa.array(values, column.type)
+        is_time = pa.types.is_timestamp(column.type)
+        kind = pa.timestamp("ms", tz="UTC") if is_time else column.type
+        return pa.array([row.get(column.name) for row in rows], kind).cast(column.type)
 
     return pa.Table.from_arrays([filled(column) for column in schema], schema=schema)
 
@@ -241,8 +236,75 @@ _DELTA_TYPES = {"bigint": "long", "int": "integer"}
 
 @cache
 def _schema(table: str) -> Schema:
-    def typed(column: Column) -> Field:
-        kind = PrimitiveType(_DELTA_TYPES.get(column.type, column.type))
-        return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})
+    kinds = (
+        (name, PrimitiveType(_DELTA_TYPES.get(kind, kind)), doc)
+        for name, kind, doc in TABLES[table]
+    )
+    return Schema([Field(name, kind, metadata={"comment": doc}) for name, kind, doc in kinds])
 
-    return Schema([typed(column) for column in TABLES[table]])
+
+def restores(tables: Tables, at: datetime) -> Speeds:
+    """Return how fast standbys restored in the day before `at`, by host."""
+    restoring = _field("lag_records") > _field("apply_per_s")
+    restoring &= (_field("apply_per_s") > _field("write_per_s")) & _field("host").is_valid()
+    seen = _day_before(tables, at, restoring, "host", "apply_per_s")
+    newest = seen.slice(max(0, seen.num_rows - MOST_PACES)).to_pylist()
+    return speeds(((row["host"], row["apply_per_s"]) for row in newest), (), 0.0)
+
+
+def earlier_reports(
+    tables: Tables, jobs: Collection[str], at_ms: int, since_ms: int, before_ms: int
+) -> dict[ReplicaId, tuple[ReplicaReport, ...]]:
+    """Return reports of standbys that came from `since_ms` on, in order.
+
+    `jobs` are names, `at_ms` is now; of a report that several snapshots had there is one.
+    """
+    came = _field("came_at")
+    mine = (came >= compute.scalar(_time(since_ms))) & (came < compute.scalar(_time(before_ms)))
+    mine &= _field("job_name").isin(sorted(jobs)) & _field("end_offset").is_valid()
+    columns = ("came_at", "process", "applied_offset", "beginning_offset", "end_offset")
+    found = _day_before(tables, _time(at_ms), mine, *_REPLICA, *columns).sort_by("came_at")
+    reports: dict[ReplicaId, dict[datetime, ReplicaReport]] = {}
+    for row in found.to_pylist():
+        came_at, process, *offsets = (row[name] for name in columns)
+        one = ReplicaReport(_ms(came_at), process or "", *offsets)
+        reports.setdefault(_replica(row), {})[came_at] = one
+    return {replica: tuple(known.values()) for replica, known in reports.items()}
+
+
+def last_heard_ms(
+    tables: Tables, replicas: Collection[ReplicaId], at_ms: int
+) -> dict[ReplicaId, int]:
+    """Return when the newest report or commit of these replicas came, by the snapshots of the last day."""
+    mine = _field("task_name").isin(sorted({task for _, _, task, _ in replicas}))
+    mine &= _field("observed_at").is_valid()
+    heard: dict[ReplicaId, int] = {}
+    found = _day_before(tables, _time(at_ms), mine, *_REPLICA, "came_at", "observed_at")
+    for row in found.to_pylist():
+        replica = _replica(row)
+        if replica in replicas:
+            heard_ms = _ms(row["came_at"] or row["observed_at"])
+            heard[replica] = max(heard_ms, heard.get(replica, 0))
+    return {replica: ms for replica, ms in heard.items() if ms < at_ms}
+
+
+def _day_before(tables: Tables, at: datetime, wanted: Any, *columns: str) -> Any:
+    """Read rows of the lags that snapshots had in the day before `at`, as a `pyarrow.Table`."""
+    time, day = _field("snapshot_time"), _field("snapshot_day")
+    wanted &= (day >= day_of(at - REMEMBERED)) & (day <= day_of(at))
+    wanted &= (time > compute.scalar(at - REMEMBERED)) & (time < compute.scalar(at))
+    opened = tables.opened(_TABLE)
+    with tables.errors_at(_TABLE):
+        return opened.to_pyarrow_dataset().to_table(columns=list(columns), filter=wanted)
+
+
+def _replica(row: Mapping[str, Any]) -> ReplicaId:
+    return row["job_name"], row["job_id"], row["task_name"], row["store"]
+
+
+def _ms(at: datetime) -> int:
+    return round(1000 * at.timestamp())
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

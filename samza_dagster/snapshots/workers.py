@@ -1,19 +1,29 @@
-"""Who does the parts of a snapshot: Spark's Python workers, and this process where there is one part alone."""
+"""Who does the parts of a snapshot: Spark's Python workers, and this process where there is one part alone.
+
+The JVM hands the work out and does none.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.errors import ActionFailed, MissingPrerequisite, SamzaDagsterError
+from samza_dagster.java.spark_home import spark_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 Part = TypeVar("Part")
 Made = TypeVar("Made")
+_SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
 
 class Workers:
@@ -80,3 +90,62 @@ def _outcome(work: Callable[[Any], Any], part: Any) -> tuple[Any, SamzaDagsterEr
         return work(part), None
     except SamzaDagsterError as error:
         return None, error
+
+
+def spark_session(
+    master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return the session of this process: a new one, or the running one.
+
+    `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        fix = "pip install 'samza_dagster[spark]'"
+        raise MissingPrerequisite("a Spark session", seen=str(error), fix=fix) from error
+    builder = SparkSession.builder
+    for name, value in {**spark_settings(master), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    with launching(master):
+        return builder.getOrCreate()
+
+
+def spark_settings(master: str) -> dict[str, str]:
+    """Return Spark's settings for a master."""
+    logging = Path(__file__).with_name("log4j2.properties").as_uri()
+    chosen = {
+        "spark.master": master,
+        "spark.app.name": "samza_dagster snapshots",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Xshare:auto"
+        f" -Dlog4j2.configurationFile={logging}",
+        "spark.driver.memory": "512m",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.redaction.regex": _SECRETS,
+    }
+    if master.startswith("local"):
+        chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+        chosen["spark.python.daemon.module"] = "samza_dagster.snapshots.worker_daemon"
+    return chosen
+
+
+@contextmanager
+def launching(master: str) -> Generator[None]:
+    """The environment in which a session of this master is started. Raises `MissingPrerequisite`.
+
+    The variables are there for the launch alone: pyspark takes them from this process's environment.
+    """
+    values = {"JAVA_HOME": str(spark_java_home())}
+    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        values["PYSPARK_PYTHON"] = sys.executable  # its own workers have what this process has
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

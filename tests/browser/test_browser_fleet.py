@@ -12,7 +12,6 @@ import dagster as dg
 import pytest
 from playwright.sync_api import Browser
 
-from samza_dagster.lag import PastError
 from samza_dagster.orchestration.assets.datasets import DATASETS, snapshot_assets
 from samza_dagster.orchestration.assets.fleet import fleet_overview
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -81,8 +80,7 @@ class Fleet(SnapshotStore):
                 )
         found = {name: arrow_table(name, ()) for name in DATASETS}
         found["container_locality"] = arrow_table("container_locality", rows)
-        past = PastError(0, None, None, None, None)
-        return FleetSnapshot(at, self.tables(), found, 0, {}, {}, past, {})
+        return FleetSnapshot(at, self.tables(), found, 0, {}, {}, {})
 
 
 def materialized(stage: Stage, fleet: Fleet) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,14 @@ def in_parts() -> Iterator[None]:
         patch.setattr(reading, "LEAST_RECORDS", 5)
         patch.setattr(fleet, "LEAST_JOBS", 1)
         yield
+
+
+def pyspark_home() -> Path:
+    """Where pyspark is installed, without importing it."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
 
 
 Record = tuple[str | None, str | None, int]

@@ -15,9 +15,9 @@ from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
-from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
+from tests.spark.conftest import pyspark_home
 
 pytestmark = pytest.mark.cluster
 WORKERS = 2

@@ -23,9 +23,8 @@ from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS
 from samza_dagster.snapshots import Tables, Workers, take_fleet
-from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.waiting import until
-from tests.spark.conftest import RECORDED_AT_MS, at, newest
+from tests.spark.conftest import RECORDED_AT_MS, at, newest, pyspark_home
 
 pytestmark = pytest.mark.cluster
 UV = Path(sys.executable).parent / "uv"

@@ -16,7 +16,7 @@ import pytest
 
 from samza_dagster.errors import Refused
 from samza_dagster.metadata.lag_topic import brokers_time_ms
-from samza_dagster.snapshots import Tables, Workers, clock, take_fleet
+from samza_dagster.snapshots import Tables, Workers, fleet, take_fleet
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
 from tests.spark.conftest import Topics, deletion, entry
@@ -62,7 +62,7 @@ def test_a_clock_far_from_the_brokers_is_refused_and_named(
     """By how much, and that it is this machine's; nothing is written."""
     here = datetime.now(UTC) + off
     with pytest.raises(Refused, match=r"this machine's clock.*(ahead of|behind) theirs") as refused:
-        clock.moment([reported.job], here)
+        fleet.moment([reported.job], here)
     assert ("ahead" in refused.value.seen) == (off > timedelta(0))
     assert not Path(reported.tables.uri).exists()
 

@@ -16,7 +16,7 @@ def test_a_worker_has_what_it_needs_and_looks_through_no_archive(workers: Worker
 
     def found(_: int) -> tuple[bool, list[str]]:
         archives = [place for place in sys.path_importer_cache if place.endswith((".zip", ".jar"))]
-        return "samza_dagster.snapshots.judging" in sys.modules, archives
+        return "samza_dagster.snapshots.rows" in sys.modules, archives
 
     assert (
         workers.session.sparkContext.parallelize(range(2), 2).map(found).collect()

@@ -21,8 +21,7 @@ from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, n
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
-from samza_dagster.snapshots.found import Found, Place
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.found import Found, Job, Place
 from samza_dagster.snapshots.rows import with_readiness
 from tests.unit.placement.scenes import Scene, ask, own, running
 

@@ -15,11 +15,12 @@ from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named, shown_at
+from samza_dagster.orchestration.operations.runs import UNDER_WAY
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.gallery import Gallery, Hang
+from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
 from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
@@ -28,7 +29,6 @@ from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 from samza_dagster.orchestration.text import in_words, natural
 
 if TYPE_CHECKING:
-    from samza_dagster.lag import PastError
     from samza_dagster.snapshots import FleetSnapshot
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
@@ -41,20 +41,12 @@ FORECAST = "restore_forecast"
 LOSS = "host_loss"
 VIOLATIONS = "violations"
 TIDY_CRON = "17 3 * * *"
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 Rows = Sequence[Mapping[str, Any]]
 History = Sequence[tuple[datetime, Mapping[str, int]]]
 """The last snapshots: when, and records that each standby was behind."""
 MOST_ROWS = 20_000
 """Of a dataset, that a run looks at for what it shows; the tables have all."""
 SHOWN_ROWS = 200
-NOWHERE = "(no host)"
 SNAPSHOTS_DRAWN = 100
 LINES_DRAWN, LINES_KEPT = 5, 40
 MOST_IN_PLACE = 300
@@ -68,12 +60,13 @@ class Dataset(NamedTuple):
 
     `columns` are those that are shown where the page, which has room for ten, hasn't room for all that the
     Delta table has. Rows are shown by the column `worst_by`, those first in which it is unknown, then the
-    largest. `picture` is drawn of each snapshot, and the newest is in the asset's description.
+    largest, which is a figure of its own. `picture` is drawn of each snapshot, and the newest is in the asset's
+    description.
     """
 
     holds: str
     fed_by: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    columns: str = ""
     worst_by: str = ""
     picture: str = ""
 
@@ -91,20 +84,14 @@ DATASETS: Mapping[str, Dataset] = {
     CHANGELOG_LAG: Dataset(
         "How far each replica of a store is behind its changelog: records, bytes, seconds.",
         fed_by=(TASKS,),
-        columns=(
-            *("processor_id", "mode", "host", "store", "partition", "lag_records", "lag_s"),
-            *("status", "came_at", "unknown_because"),
-        ),
+        columns="processor_id mode host store partition lag_records lag_s status came_at unknown_because",
         worst_by="lag_records",
         picture="lag_over_time",
     ),
     READINESS: Dataset(
         "When each standby is ready, with an interval, and why it isn't.",
         fed_by=(CHANGELOG_LAG,),
-        columns=(
-            *("processor_id", "host", "status", "ready_in_s", "ready_soonest_s", "ready_latest_s"),
-            *("lag_records", "lag_s", "came_at", "why"),
-        ),
+        columns="processor_id host status ready_in_s ready_soonest_s ready_latest_s lag_records lag_s came_at why",
         worst_by="ready_in_s",
     ),
     FORECAST: Dataset(
@@ -139,11 +126,8 @@ def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> 
         samza, policies, store = (getattr(context.resources, key) for key in keys)
         yield from taken_now(context, samza, policies, store)
 
-    fresh = (
-        dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=settings.fresh_within_min))
-        if settings.running
-        else None
-    )
+    within = timedelta(minutes=settings.fresh_within_min)
+    fresh = dg.FreshnessPolicy.time_window(fail_window=within) if settings.running else None
     return dg.multi_asset(
         name=named(prefix, "take_snapshot"),
         required_resource_keys={*keys},
@@ -221,9 +205,7 @@ def snapshot_schedules(
 
     `of` as the job's tag has it: no other code location's runs count.
     """
-    status = (
-        dg.DefaultScheduleStatus.RUNNING if settings.running else dg.DefaultScheduleStatus.STOPPED
-    )
+    status = dg.DefaultScheduleStatus("RUNNING" if settings.running else "STOPPED")
     job = named(prefix, SNAPSHOT_JOB)
 
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
@@ -234,8 +216,9 @@ def snapshot_schedules(
         description=f"Takes a snapshot: {settings.cron} UTC.",
     )
     def snapshots(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        unfinished = [*UNDER_WAY, dg.DagsterRunStatus.NOT_STARTED]
         under_way = context.instance.get_runs(
-            dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={SNAPSHOT_OF: of}), limit=1
+            dg.RunsFilter(job_name=job, statuses=unfinished, tags={SNAPSHOT_OF: of}), limit=1
         )
         if under_way:
             return dg.SkipReason(f"run {under_way[0].run_id} isn't done yet")
@@ -268,36 +251,28 @@ def taken_now(
         context.log.warning(f"{what} isn't known: {why}")
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
-    limit = policies.lag_limit
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
-    history.append((taken.at, standby_lags(every[CHANGELOG_LAG])))
+    history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
-    hosts = {*samza.hosts, *(str(host) for host in _known(every[FORECAST], "host"))}
+    hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
+    cells = host_cells(every[LOCALITY], hosts)
+    pictures = {
+        LOCALITY: map_svg(cells, scales=False, room=IN_PLACE),
+        CHANGELOG_LAG: lag_svg(lines(history), limit=policies.lag_limit),
+        FORECAST: heat_svg(every[FORECAST]) if every[FORECAST] else "",
+        LOSS: loss_svg(every[LOSS]) if every[LOSS] else "",
+    }
     for dataset, rows in every.items():
-        owners = (newest_owner(samza.prefix, dataset), context.run_id)
-
-        def hang(svg: str, name: str, owners: Sequence[str] = owners) -> dg.MarkdownMetadataValue:
-            return [Gallery(context.instance, owner).hang(svg, name) for owner in owners][-1]
-
-        first: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
+        if svg := pictures.get(dataset):
+            name = DATASETS[dataset].picture
+            for owner in (newest_owner(samza.prefix, dataset), context.run_id):
+                metadata[name] = Gallery(context.instance, owner).hang(svg, name)
         if dataset == LOCALITY:
-            first = map_metadata(host_cells(rows, hosts), hang)
-        elif dataset == CHANGELOG_LAG:
-            first = {"lag_over_time": hang(lag_svg(lines(history), limit=limit), "lag_over_time")}
-        elif dataset == FORECAST and rows:
-            first = {"minutes_to_recover": hang(heat_svg(rows), "minutes_to_recover")}
-        elif dataset == LOSS and rows:
-            first = {"if_a_host_dies": hang(loss_svg(rows), "if_a_host_dies")}
-        by_yarn: Mapping[str, Any] = {}
+            metadata |= map_metadata(cells)
+        metadata |= figures(dataset, rows) | shown(taken, dataset, rows, several=samza.is_several)
         if dataset == LOCALITY and not samza.is_several:
-            by_yarn = yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
-        metadata = {
-            **first,
-            **figures(dataset, rows),
-            **(past_error(taken.past) if dataset == READINESS else {}),
-            **shown(taken, dataset, rows, several=samza.is_several),
-            **by_yarn,
-        }
+            metadata |= yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
         context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
         yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
 
@@ -312,7 +287,7 @@ def shown(
     schema = [dg.TableColumn(c.name, c.type, description=c.doc) for c in TABLES[dataset]]
     of_job = ("job_name", "job_id") if several else ()
     of_snapshot = {column.name for column in TABLES["snapshots"]}
-    columns = DATASETS[dataset].columns or [name for name in docs if name not in of_snapshot]
+    columns = DATASETS[dataset].columns.split() or [c for c in docs if c not in of_snapshot]
     by = DATASETS[dataset].worst_by
     if by:  # what isn't known comes before what is
         rows = sorted(rows, key=lambda row: (row[by] is not None, -(row[by] or 0)))
@@ -332,41 +307,28 @@ def shown(
 
 
 def figures(dataset: str, rows: Rows) -> dict[str, Any]:
-    """The numbers of a dataset that the UI plots over time."""
+    """The numbers of a dataset that the UI plots over time; the largest is none where it isn't known of any row."""
+    by, found = DATASETS[dataset].worst_by, dict[str, Any]()
+    known = [row[by] for row in rows if row[by] is not None] if by else []
+    if known or (by and not rows):
+        found[f"max_{by}"] = max(known, default=0.0)
     if dataset == CHANGELOG_LAG:
-        return {
-            "max_standby_lag_records": max(_known(_standbys(rows), "lag_records"), default=0),
-            "max_lag_records": max(_known(rows, "lag_records"), default=0),
-            "unknown_lags": sum(row["lag_records"] is None for row in rows),
-            LAGS: dg.MetadataValue.json(standby_lags(rows)),
-        }
-    if dataset == READINESS:
-        return {
-            "ready": sum(row["status"] == "ready" for row in rows),
-            "not_ready": sum(row["status"] != "ready" for row in rows),
-            **_most(rows, "ready_in_s"),
-        }
-    if dataset == LOSS:
-        return {
-            **_most(rows, "downtime_s"),
-            "without_standby": sum(not row["has_standby"] for row in rows),
-        }
-    return {"violations": len(rows)} if dataset == VIOLATIONS else {}
+        lags = standby_lags(rows)
+        found["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
+        found["max_standby_lag_records"] = max(lags.values(), default=0)
+        found[LAGS] = dg.MetadataValue.json(lags)
+    elif dataset == READINESS:
+        found["ready"] = sum(row["status"] == "ready" for row in rows)
+        found["not_ready"] = len(rows) - found["ready"]
+    elif dataset == LOSS:
+        found["without_standby"] = sum(not row["has_standby"] for row in rows)
+    elif dataset == VIOLATIONS:
+        found["violations"] = len(rows)
+    return found
 
 
-def past_error(past: "PastError") -> dict[str, Any]:
-    """How good the forecasts of the last day were, of those of which it can be told by now."""
-    shares = {
-        "forecasts_within_interval": past.within,
-        "forecasts_off_by": past.off,
-        "forecasts_late": past.late,
-    }
-    known = {name: round(one, 3) for name, one in shares.items() if one is not None}
-    return {"forecasts_judged": past.judged, **known}
-
-
-def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
-    """The map as a picture, and as a table in which a processor is found by its id."""
+def map_metadata(cells: Sequence[HostRow]) -> dict[str, Any]:
+    """The map as a table in which a processor is found by its id; of many containers also the whole picture."""
     listed = [
         {
             "host": cell.host,
@@ -376,10 +338,12 @@ def map_metadata(cells: Sequence[HostRow], hang: Hang) -> dict[str, Any]:
         }
         for cell in cells
     ]
-    metadata: dict[str, Any] = {"map": hang(map_svg(cells, scales=False, room=IN_PLACE), "map")}
+    metadata: dict[str, Any] = {
+        "hosts": table(listed, ("host", "containers", "actives", "standbys"))
+    }
     if sum(len(cell.containers) for cell in cells) > MOST_IN_PLACE:
-        metadata = {"map": dg.MetadataValue.md(shown_map(cells, has_table=True))}
-    return {**metadata, "hosts": table(listed, ("host", "containers", "actives", "standbys"))}
+        metadata["map"] = dg.MetadataValue.md(shown_map(cells, has_table=True))
+    return metadata
 
 
 def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
@@ -388,45 +352,42 @@ def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
     for name, row in sorted(_named(rows), key=lambda one: natural(one[0])):
         mode = "standby" if row["mode"] == STANDBY else "active"
         state = "last-seen" if row["host"] else "unknown"
-        here.setdefault(str(row["host"] or NOWHERE), []).append(f"{name} {mode} {state}")
+        here.setdefault(row["host"] or "(no host)", []).append(f"{name} {mode} {state}")
     return [HostRow(host, "last-seen", tuple(here[host])) for host in sorted(here, key=natural)]
 
 
 def standby_lags(rows: Rows) -> dict[str, int]:
     """Records that each standby is behind in its worst store: those that are furthest, by name."""
     found: dict[str, int] = {}
-    for name, row in _named(_standbys(rows)):
-        if row["lag_records"] is not None:
-            found[name] = max(int(row["lag_records"]), found.get(name, 0))
+    for name, row in _named(rows):
+        if row["mode"] == STANDBY and row["lag_records"] is not None:
+            found[name] = max(row["lag_records"], found.get(name, 0))
     worst = sorted(found, key=lambda name: (-found[name], natural(name)))[:LINES_KEPT]
     return {name: found[name] for name in sorted(worst, key=natural)}
 
 
-def lag_history(
-    instance: dg.DagsterInstance, key: dg.AssetKey
-) -> list[tuple[datetime, Mapping[str, int]]]:
+def lag_history(instance: dg.DagsterInstance, key: dg.AssetKey) -> History:
     """What the last snapshots have told of the standbys' lag, oldest first."""
-    found: list[tuple[datetime, Mapping[str, int]]] = []
-    for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
-        event = record.asset_materialization
-        metadata: Mapping[str, Any] = event.metadata if event is not None else {}
-        if LAGS in metadata and "snapshot_time" in metadata:
-            data: Any = metadata[LAGS].value
-            at = datetime.fromtimestamp(float(str(metadata["snapshot_time"].value)), UTC)
-            found.append((at, data))
+    records = instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records
+    events = (record.asset_materialization for record in records)
+    told: list[Mapping[str, Any]] = [event.metadata for event in events if event is not None]
+    found = [
+        (datetime.fromtimestamp(float(one["snapshot_time"].value), UTC), one[LAGS].value)
+        for one in told
+        if LAGS in one and "snapshot_time" in one
+    ]
     return sorted(found, key=lambda one: one[0])
 
 
 def lines(history: History) -> dict[str, list[tuple[int, float]]]:
     """A line for each of the standbys that are furthest behind now, or were."""
     most: dict[str, int] = {}
-    for number, (_, lags) in enumerate(history):
+    for _, lags in history:
         for name, lag in lags.items():
-            if number == len(history) - 1 or lag > most.get(name, 0):
-                most[name] = max(lag, most.get(name, 0))
+            most[name] = max(lag, most.get(name, 0))
     drawn = sorted(most, key=lambda name: (-most[name], natural(name)))[:LINES_DRAWN]
     return {
-        name: [(_ms(at), float(lags[name])) for at, lags in history if name in lags]
+        name: [(int(at.timestamp() * 1000), lags[name]) for at, lags in history if name in lags]
         for name in sorted(drawn, key=natural)
     }
 
@@ -440,27 +401,9 @@ def _named(rows: Rows) -> list[tuple[str, Mapping[str, Any]]]:
     ]
 
 
-def _standbys(rows: Rows) -> Rows:
-    return [row for row in rows if row["mode"] == STANDBY]
-
-
-def _known(rows: Rows, column: str) -> list[Any]:
-    return [row[column] for row in rows if row[column] is not None]
-
-
-def _most(rows: Rows, column: str) -> dict[str, float]:
-    """The largest of a column; no figure where rows have none that is known."""
-    known = _known(rows, column) or ([] if rows else [0.0])
-    return {f"max_{column}": max(known)} if known else {}
-
-
 def _readable(value: object, now: datetime) -> object:
     """Times as a person reads them; seconds without digits that say nothing."""
     if isinstance(value, datetime):
         since = in_words(max(0.0, (now - value).total_seconds()))
         return f"{value:%Y-%m-%d %H:%M:%S} UTC, since {since}"
     return round(value, 1) if isinstance(value, float) else value
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)

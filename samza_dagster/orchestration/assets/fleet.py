@@ -4,7 +4,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -101,18 +101,18 @@ def overview_now(
 ) -> dg.MaterializeResult[Any]:
     """The asset's materialization. A job that can't be read says so, and hides no other."""
     instance, since_s = context.instance, (datetime.now(UTC) - WEEK).timestamp()
-    week = [
-        dg.AssetRecordsFilter(samza.asset_key(name), after_timestamp=since_s)
-        for name in (HISTORY, BOUNCES)
-    ]
-    moves = Counter(
-        (str(event["job"].value), bool(event["succeeded"].value))
-        for event in _metadata(instance.fetch_materializations(week[0], limit=MOST_EVENTS).records)
-    )
-    bounced = Counter(
-        str(event["job"].value)
-        for event in _metadata(instance.fetch_observations(week[1], limit=MOST_EVENTS).records)
-    )
+
+    def week(
+        name: str, fetch: Callable[..., dg.EventRecordsResult]
+    ) -> list[Mapping[str, dg.MetadataValue[Any]]]:
+        wanted = dg.AssetRecordsFilter(samza.asset_key(name), after_timestamp=since_s)
+        events = (record.asset_event for record in fetch(wanted, limit=MOST_EVENTS).records)
+        told = (event.metadata for event in events if event is not None)
+        return [each for each in told if "job" in each]
+
+    ended = week(HISTORY, instance.fetch_materializations)
+    moves = Counter((str(one["job"].value), bool(one["succeeded"].value)) for one in ended)
+    bounced = Counter(str(one["job"].value) for one in week(BOUNCES, instance.fetch_observations))
     now, waits = runs_of_jobs(instance)
     each = samza.each()
     with ThreadPoolExecutor(AT_ONCE, "fleet") as pool:
@@ -130,16 +130,6 @@ def overview_now(
     return dg.MaterializeResult(metadata=shown(lines))
 
 
-def _metadata(
-    records: Iterable[dg.EventLogRecord],
-) -> Iterator[Mapping[str, dg.MetadataValue[Any]]]:
-    """What the records of an asset's events tell of a job."""
-    for record in records:
-        event = record.asset_event
-        if event is not None and "job" in event.metadata:
-            yield event.metadata
-
-
 def runs_of_jobs(
     instance: dg.DagsterInstance,
 ) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
@@ -149,16 +139,12 @@ def runs_of_jobs(
     """
     now, waits = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for run in runs.runs_of(instance, statuses=runs.AT_WORK, actions=runs.OPERATIONS):
-        now[run.tags.get(JOB, "")].append(_told(run))
+        progress = f": {run.tags[runs.PROGRESS]}" if runs.PROGRESS in run.tags else ""
+        now[run.tags.get(JOB, "")].append(f"{run.tags[ACTION]} runs{progress}")
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])):
         if ACTION in run.tags:
             waits[run.tags.get(JOB, "")].append(f"{run.tags[ACTION]} is queued in Dagster")
     return now, waits
-
-
-def _told(run: dg.DagsterRun) -> str:
-    progress = run.tags.get(runs.PROGRESS)
-    return f"{run.tags[ACTION]} runs" + (f": {progress}" if progress else "")
 
 
 def looked_at(samza: SamzaClientResource) -> Line:
@@ -172,20 +158,15 @@ def looked_at(samza: SamzaClientResource) -> Line:
 
 
 def line_of(
-    job: str,
-    view: "JobView",
-    lags: "Sequence[ReplicaLag] | Unreachable",
-    now_ms: int,
+    job: str, view: "JobView", lags: "Sequence[ReplicaLag] | Unreachable", now_ms: int
 ) -> Line:
     """The job as its view and its lags tell it. Pure."""
-    findings = [*invariants.coordinated(view), *invariants.replicas_present(view)]
+    known: list[int] = []
+    findings = [*invariants.not_dead(view), *invariants.coordinated(view)]
+    findings += invariants.replicas_present(view)
     if not isinstance(lags, Unreachable):
         findings += invariants.changelogs_there(lags)
-    dead = invariants.not_dead(view)
-    troubles = [f"{each.subject}: {each.seen}" for each in (*dead, *findings)]
-    known = [] if isinstance(lags, Unreachable) else [
-        lag.lag for lag in lags if view.is_standby(lag.processor_id) and lag.lag is not None
-    ]  # fmt: skip
+        known = [x.lag for x in lags if view.is_standby(x.processor_id) and x.lag is not None]
 
     def described(action: "ActionView") -> str:
         since = in_words(max(0, now_ms - action.since_ms) / 1000)
@@ -193,12 +174,11 @@ def line_of(
             f"{action.kind} {action.processor_id} to {action.destination}: {action.stage}, {since}"
         )
 
-    hosts = {p.host for p in view.processors.values() if p.host}
     return Line(
         job,
-        tuple(troubles),
+        tuple(f"{each.subject}: {each.seen}" for each in findings),
         coordinator_of(view),
-        tuple(sorted(hosts, key=natural)),
+        tuple(sorted({p.host for p in view.processors.values() if p.host}, key=natural)),
         len(view.processors),
         max(known, default=None),
         sum(wanted - has for has, wanted in invariants.missing_standbys(view).values()),
@@ -224,14 +204,10 @@ def shown(lines: Sequence[Line]) -> dict[str, Any]:
     known = [line.worst_lag for line in lines if line.worst_lag is not None]
     missing = sum(line.standby_debt or 0 for line in lines)
     now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
-    summary = [
-        f"well: {len(lines) - len(bad)} of {len(lines)} jobs",
-        *([f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}"] if bad else []),
-        f"standbys missing: {missing}",
-        f"under way: {now}, waiting: {waits}",
-    ]
+    look_at = f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}; " if bad else ""
     return {
-        "summary": "; ".join(summary),
+        "summary": f"well: {len(lines) - len(bad)} of {len(lines)} jobs; {look_at}standbys missing:"
+        f" {missing}; under way: {now}, waiting: {waits}",
         "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
         "jobs_with_trouble": len(bad),
         "standby_debt": missing,

@@ -56,12 +56,9 @@ class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
     def tables(self) -> "Tables":
         """The tables. Raises `InvalidInput` for an option whose variable isn't set."""
         from samza_dagster.snapshots import Tables
-        from samza_dagster.snapshots.tables import default_uri
 
-        return Tables(
-            self.uri or default_uri(),
-            settings_with_secrets("storage_options", {}, self.storage_options_env),
-        )
+        options = settings_with_secrets("storage_options", {}, self.storage_options_env)
+        return Tables(self.uri, options)
 
     def take(self, samza: SamzaClientResource) -> "FleetSnapshot":
         """Takes a snapshot of all the component's jobs now and keeps it in the tables.
@@ -87,14 +84,9 @@ class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
         def start() -> Any:
             from dagster_pyspark import LazyPySparkResource
 
-            from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
+            from samza_dagster.snapshots.workers import launching, spark_settings
 
-            config = {
-                "spark.master": self.master,
-                "spark.app.name": APP_NAME,
-                **spark_settings(self.master),
-                **self.spark_config,
-            }
+            config = {**spark_settings(self.master), **self.spark_config}
             with launching(str(config["spark.master"])):
                 return LazyPySparkResource(spark_config=config).spark_session
 

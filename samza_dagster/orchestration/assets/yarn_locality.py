@@ -49,12 +49,11 @@ def yarn_metadata(samza: SamzaClientResource, stream: Mapping[str, str | None]) 
             master = yarn.containers(application)
         except Unreachable as error:
             said += f"; its Application Master can't be asked: {error.seen}"
-    rows = reconciled(stream, cluster, master)
-    shown = sorted(rows, key=lambda row: not row["difference"])[:MOST_ROWS]
+    rows = sorted(reconciled(stream, cluster, master), key=lambda row: not row["difference"])
     return {
         "yarn": said,
         "yarn_differences": sum(bool(row["difference"]) for row in rows),
-        "by_yarn": table(shown, tuple(_COLUMNS), _COLUMNS),
+        "by_yarn": table(rows[:MOST_ROWS], tuple(_COLUMNS), _COLUMNS),
     }
 
 
@@ -85,13 +84,6 @@ def reconciled(
             wrong.append(f"YARN has no node {host}")
         elif node is not None and node.state != RUNNING:
             wrong.append(f"node {host} is {node.state}")
-        rows.append(
-            {
-                "processor_id": processor,
-                "stream": reported,
-                "application_master": runs_on,
-                "yarn_container": container,
-                "difference": "; ".join(wrong),
-            }
-        )
+        told = (processor, reported, runs_on, container, "; ".join(wrong))
+        rows.append(dict(zip(_COLUMNS, told, strict=True)))
     return rows

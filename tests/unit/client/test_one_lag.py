@@ -14,9 +14,8 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.snapshots.found import Found, Said
-from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.rows import lag_row, replicas
+from samza_dagster.snapshots.found import Found, Job, Said
+from samza_dagster.snapshots.rows import replicas
 
 pytestmark = pytest.mark.unit
 
@@ -129,7 +128,7 @@ def snapshot_row(case: Case, *reports: Said) -> Row:
     job = Job("yw", "1", Found.of(found))
     (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span})
     first_since = case.first_since(set(one.times_asked(PATIENCE_MS)))
-    return lag_row(one, PATIENCE_MS, first_since, all_observed=True)
+    return one.measure(PATIENCE_MS, first_since, all_observed=True)
 
 
 def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Said:
@@ -167,7 +166,7 @@ def test_a_snapshot_says_that_a_report_may_be_where_nothing_could_be_read(
         said = Said("checkpoint-v2", (0, 5), 1, {GAUGE: 90})
         found.checkpoints["Partition 0", "checkpoint-v2"] = said
     (one,) = replicas(Job("yw", "1", found), {(LOG, 0): OffsetRange(0, 100)})
-    row = lag_row(one, PATIENCE_MS, {}, all_observed=False)
+    row = one.measure(PATIENCE_MS, {}, all_observed=False)
     assert row["lag_records"] == lag
     assert row["applied_source"] == ("checkpoint-v2" if commits else None)
     assert row["unknown_because"] == (None if commits else "no-leader-of-observations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.lag.choice import soonness
+from samza_dagster.lag import soonness
 
 pytestmark = pytest.mark.unit
 

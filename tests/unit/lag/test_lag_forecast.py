@@ -20,9 +20,10 @@ from samza_dagster.lag import (
     stalled_since,
     time_to_ready,
 )
-from samza_dagster.lag.forecasting import NEVER, READY, trend
+from samza_dagster.lag.forecasting import READY, trend
 
 pytestmark = pytest.mark.unit
+NEVER = Forecast(None, None, None)
 
 gains = st.lists(st.integers(0, 500), min_size=1, max_size=8)
 spans = st.integers(1, 5_000)

@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from samza_dagster.lag import (
     Forecast,
     Judgement,
-    Kept,
     NewestReadiness,
     Pace,
     Part,
-    Past,
     StandbyStatus,
     newest_readiness,
-    pasts,
     published,
     soonest_ready,
 )
@@ -144,23 +141,3 @@ def test_what_was_published_is_what_is_read(all_paces: dict[str, list[Pace]]) ->
     found = read(rows)
     assert {n: list(one.paces.values()) for n, one in found.standbys.items()} == all_paces
     assert not found.unused
-
-
-TEN_S = Forecast(10_000, 8_000, 13_000, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("later", "past"),
-    [
-        ([], Past(TEN_S, None, 0)),
-        ([Kept(60_000, "p", None, 12_000)], Past(TEN_S, 12_000, 60_000)),
-        ([Kept(60_000, "p", None, None)], Past(TEN_S, None, 60_000)),
-        # what another process did says nothing of it
-        ([Kept(60_000, "q", None, 12_000)], Past(TEN_S, None, 0)),
-        # it had been ready before that forecast, and fell behind again
-        ([Kept(60_000, "p", None, -5_000)], Past(TEN_S, None, 60_000)),
-    ],
-)
-def test_what_came_of_a_kept_forecast(later: list[Kept], past: Past) -> None:
-    """By what later snapshots say of the same process."""
-    assert pasts([Kept(0, "p", TEN_S, None), *later]) == [past]

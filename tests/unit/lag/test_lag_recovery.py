@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from samza_dagster.lag import (
     Container,
     Pace,
+    RestoreForecast,
     Speeds,
     StorePart,
     after_a_loss,
@@ -24,6 +25,10 @@ HOSTS = ("a", "b", "c")
 SPEEDS = Speeds(Pace(100, 60, 0, 5, 10_000), start_s=3)
 PART = StorePart("lab 0", 0, 10_000, warm={"a": 10_000, "b": 9_500})
 ACTIVE = Container("0", "a", (PART,), standby_hosts=("b",))
+
+
+def loss(container: Container, *hosts: str) -> tuple[bool, RestoreForecast | None]:
+    return after_a_loss(container, [restore_forecast(container, host, SPEEDS) for host in hosts])
 
 
 def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float | None:
@@ -72,7 +77,7 @@ def test_a_changelog_without_a_leader_makes_its_own_containers_unknown_and_no_ot
     assert row.down is None
     assert row.why == "the changelog of lab 1 can't be read"
     assert restore_forecast(ACTIVE, "b", SPEEDS).down is not None
-    _, best = after_a_loss(unread, HOSTS, SPEEDS)
+    _, best = loss(unread, *HOSTS)
     assert best is not None
     assert best.why
 
@@ -89,7 +94,7 @@ def test_before_any_restore_was_seen_only_what_has_nothing_to_restore_is_known()
 
 def after(container: Container) -> tuple[bool, str, float | None]:
     """Whether it has a standby elsewhere; where it is back, and after how many seconds."""
-    has_standby, best = after_a_loss(container, HOSTS, SPEEDS)
+    has_standby, best = loss(container, *HOSTS)
     assert best is not None
     return has_standby, best.host, seconds(container, best.host)
 
@@ -108,7 +113,7 @@ def test_a_standby_on_the_host_that_dies_is_none() -> None:
 
 def test_the_only_host_is_lost_for_good() -> None:
     """There is nowhere to go on."""
-    assert after_a_loss(replace(ACTIVE, standby_hosts=()), ["a"], SPEEDS) == (False, None)
+    assert loss(replace(ACTIVE, standby_hosts=()), "a") == (False, None)
 
 
 offsets = st.integers(0, 100_000)

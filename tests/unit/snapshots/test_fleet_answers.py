@@ -10,9 +10,8 @@ import pytest
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
-from samza_dagster.snapshots.found import Found, Said, standby_report
-from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.rows import lag_row, replicas, with_readiness
+from samza_dagster.snapshots.found import Found, Job, Said, standby_report
+from samza_dagster.snapshots.rows import replicas, with_readiness
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
 
@@ -62,7 +61,7 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
             else Unreachable("read it", seen="no leader", fix="start its broker")
             for at, log in changelogs.items()
         }
-        every = list(replicas(job, ranges))
+        every = replicas(job, ranges)
         asked = {at for one in every for at in one.times_asked(PATIENCE_MS)}
         since = {
             (topic, number, ms): changelogs[topic, number].end_at(ms - BEGAN_MS)
@@ -71,9 +70,9 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
             and changelogs[topic, number].end_at(ms - BEGAN_MS)
             < changelogs[topic, number].end_at(END_MS - 1)
         }
-        pairs = [(one, lag_row(one, PATIENCE_MS, since, all_observed=True)) for one in every]
-        with_readiness(job, pairs, since, Bounds(window_s=30), {})
-        for _, row in pairs:
+        rows = [one.measure(PATIENCE_MS, since, all_observed=True) for one in every]
+        with_readiness(job, every, since, Bounds(window_s=30), {})
+        for row in rows:
             answer = known.get((group.job, row["task_name"]))
             if answer is not None:
                 found[answer.job, answer.task] = answer, row

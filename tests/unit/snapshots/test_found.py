@@ -13,8 +13,7 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
-from samza_dagster.snapshots.found import HUGE_BYTES, Found, refuse_future, standby_report
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.found import HUGE_BYTES, Found, Job, refuse_future, standby_report
 from samza_dagster.snapshots.rows import container_rows
 from tests.rig.fleets import spoiled
 

@@ -1,4 +1,4 @@
-"""What a day of kept snapshots tells: which forecasts came true, and how fast replicas restored."""
+"""What a day of kept snapshots tells: how fast replicas restored, and when each was heard."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.snapshots import Tables
-from samza_dagster.snapshots.history import history, last_heard_ms
-from samza_dagster.snapshots.tables import arrow_table
+from samza_dagster.snapshots.tables import arrow_table, last_heard_ms, restores
 
 pytestmark = pytest.mark.unit
 NOW = datetime(2023, 11, 14, 12, tzinfo=UTC)
@@ -23,33 +22,10 @@ def row(minutes: float, task: str = "Standby-Partition 0-0", **told: Any) -> dic
     return {**about, "snapshot_time": at_ms, "came_at": at_ms, "process": "run-a", **told}
 
 
-def ready_in(seconds: float) -> dict[str, float]:
-    bounds = {"ready_soonest_s": seconds * 0.8, "ready_latest_s": seconds * 1.25}
-    return {"ready_in_s": seconds, **bounds, "ready_spread": 0.1}
-
-
 def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
     tables = Tables(str(directory))
     tables.add("changelog_lag", arrow_table("changelog_lag", rows))
     return tables
-
-
-def test_forecasts_are_judged_by_when_their_standby_was_ready(tmp_path: Path) -> None:
-    """One of 100 s took 110, one 200; of what another process did nothing follows."""
-    since = round(1000 * (NOW - timedelta(minutes=10)).timestamp())
-    right, late, other = (f"Standby-Partition {n}-0" for n in range(3))
-    tables = kept(
-        tmp_path,
-        *(row(10, task, **ready_in(100)) for task in (right, late, other)),
-        row(5, right, ready_since=since + 110_000),
-        row(5, late, ready_since=since + 200_000),
-        row(5, other, ready_since=since + 100_000, process="run-b"),
-        row(5, "Partition 0"),
-    )
-    past = history(tables, NOW)[0]
-    assert (past.judged, past.within, past.late) == (2, 0.5, 0.5)
-    assert past.off == pytest.approx((10 / 110 + 100 / 200) / 2)
-    assert history(tables, NOW - timedelta(minutes=6))[0].judged == 0
 
 
 def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
@@ -61,7 +37,7 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
         row(2_000, lag_records=90_000, apply_per_s=700.0, write_per_s=100.0),
         row(0, lag_records=90_000, apply_per_s=500.0, write_per_s=100.0),
     )
-    pace = history(tables, NOW)[1].pace
+    pace = restores(tables, NOW).pace
     assert pace is not None
     assert pace.apply_per_s == 900
 

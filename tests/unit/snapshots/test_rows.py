@@ -12,14 +12,13 @@ import pytest
 from samza_dagster.errors import Refused
 from samza_dagster.lag import Bounds, Speeds, speeds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
-from samza_dagster.snapshots.clock import Moment, refuse_unconfirmed
-from samza_dagster.snapshots.found import Found, Said
-from samza_dagster.snapshots.job import Job
-from samza_dagster.snapshots.judging import speeds_for
+from samza_dagster.snapshots.fleet import Moment, refuse_unconfirmed
+from samza_dagster.snapshots.found import Found, Job, Said
 from samza_dagster.snapshots.rows import (
-    lag_row,
+    Replica,
     replicas,
     restore_rows,
+    speeds_for,
     violation_rows,
     with_readiness,
 )
@@ -56,13 +55,15 @@ def report(came_ms: int, **applied: int) -> Said:
 HOSTS = {"0": "h0", "0-0": "h1", "0-1": "h2"}
 
 
-def lags_of(one: Job) -> list[Any]:
+def measured(one: Job) -> list[Replica]:
     every = replicas(one, RANGES)
-    return [(r, lag_row(r, 60_000, {}, all_observed=True)) for r in every]
+    for replica in every:
+        replica.measure(60_000, {}, all_observed=True)
+    return every
 
 
 def standby_of(one: Job) -> dict[str, Any]:
-    rows, _ = with_readiness(one, lags_of(one), {}, Bounds(), {})
+    rows, _ = with_readiness(one, measured(one), {}, Bounds(), {})
     return next(row for row in rows if row["processor_id"] == "0-0")
 
 
@@ -100,7 +101,7 @@ def test_no_two_copies_of_a_task_are_on_one_host(
 def test_a_standby_on_the_host_that_dies_is_none(standby: str, *, has: bool) -> None:
     """It dies with its active."""
     one = job({"0": "h0", "0-0": standby, "0-1": standby})
-    (row,) = restore_rows(one, lags_of(one), Speeds(None, 10.0))["host_loss"]
+    (row,) = restore_rows(one, measured(one), Speeds(None, 10.0))["host_loss"]
     assert row["has_standby"] is has
 
 
@@ -109,7 +110,7 @@ def test_restores_are_as_fast_as_the_day_told_and_else_as_standbys_apply_now() -
     now = [{"host": "h1", "lag_records": 90_000, "apply_per_s": 500.0, "write_per_s": 1.0}]
     of_the_day = speeds([("h9", 900.0)], (), 0.0)
     for past, pace in ((of_the_day, 900.0), (speeds((), (), 0.0), 500.0)):
-        known = speeds_for(job(HOSTS), now, past).pace
+        known = speeds_for(job(HOSTS), now, past, 10.0).pace
         assert known is not None
         assert known.apply_per_s == pace
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.snapshots.group import found_of
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.found import Job
+from samza_dagster.snapshots.reading import found_of
 from tests.rig.standalone_job import StandaloneJob
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,7 @@ import pytest
 
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.java.spark_home import spark_java_home
-from samza_dagster.snapshots.session import spark_settings
+from samza_dagster.snapshots.workers import spark_settings
 
 pytestmark = pytest.mark.unit
 

@@ -11,7 +11,7 @@ import pytest
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.snapshots import FleetSnapshot
-from samza_dagster.snapshots.stream import TIDIED_EVERY_S, stream
+from samza_dagster.snapshots.fleet import TIDIED_EVERY_S, stream
 
 pytestmark = pytest.mark.unit
 AWAY = Unreachable("a snapshot", seen="no broker", fix="start it")
