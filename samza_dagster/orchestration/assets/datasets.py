@@ -335,8 +335,8 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
     """The numbers of a dataset that the UI plots over time."""
     if dataset == CHANGELOG_LAG:
         return {
-            "max_standby_lag_records": max(_known(_standbys(rows), "lag_records"), default=0),
-            "max_lag_records": max(_known(rows, "lag_records"), default=0),
+            **_most(_standbys(rows), "lag_records", "max_standby_lag_records"),
+            **_most(rows, "lag_records", "max_lag_records"),
             "unknown_lags": sum(row["lag_records"] is None for row in rows),
             LAGS: dg.MetadataValue.json(standby_lags(rows)),
         }
@@ -344,11 +344,11 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
         return {
             "ready": sum(row["status"] == "ready" for row in rows),
             "not_ready": sum(row["status"] != "ready" for row in rows),
-            **_most(rows, "ready_in_s"),
+            **_most(rows, "ready_in_s", "max_ready_in_s"),
         }
     if dataset == LOSS:
         return {
-            **_most(rows, "downtime_s"),
+            **_most(rows, "downtime_s", "max_downtime_s"),
             "without_standby": sum(not row["has_standby"] for row in rows),
         }
     return {"violations": len(rows)} if dataset == VIOLATIONS else {}
@@ -448,10 +448,10 @@ def _known(rows: Rows, column: str) -> list[Any]:
     return [row[column] for row in rows if row[column] is not None]
 
 
-def _most(rows: Rows, column: str) -> dict[str, float]:
+def _most(rows: Rows, column: str, figure: str) -> dict[str, float]:
     """The largest of a column; no figure where rows have none that is known."""
-    known = _known(rows, column) or ([] if rows else [0.0])
-    return {f"max_{column}": max(known)} if known else {}
+    known = _known(rows, column) or ([] if rows else [0])
+    return {figure: max(known)} if known else {}
 
 
 def _readable(value: object, now: datetime) -> object:
