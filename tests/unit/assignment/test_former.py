@@ -21,20 +21,11 @@ def test_a_former_processor_had_the_task_when_it_last_had_any(
     history: list[dict[str, str]], name: str, own: str
 ) -> None:
     """The newest first: what one had before that it has a stale store of. Of an active only actives count."""
-    counting = [
-        {
-            task: pid
-            for task, pid in version.items()
-            if name != active_task_of(name) or task in ACTIVES
-        }
-        for version in history
-    ]
+    active = active_task_of(name)
+    counting = ACTIVES if name == active else COPIES
     had: list[tuple[int, str]] = []
     for pid in {"a", "b", "c"} - {own}:
-        age = next((n for n, each in enumerate(counting) if pid in each.values()), None)
-        last = {} if age is None else counting[age]
-        if age is not None and pid in {
-            last.get(each) for each in COPIES if active_task_of(each) == active_task_of(name)
-        }:
-            had.append((age, pid))
+        given_ = ({each for each in counting if it.get(each) == pid} for it in history)
+        age, newest = next(filter(lambda of: of[1], enumerate(given_)), (0, set[str]()))
+        had += [(age, pid)] * any(active_task_of(each) == active for each in newest)
     assert former_processors(history)(name, own) == tuple(pid for _, pid in sorted(had))
