@@ -43,6 +43,34 @@ def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
     assert len(world.requests) == 8
 
 
+@pytest.mark.parametrize(("before", "then"), [(1, 4), (4, 1)])
+def test_a_re_execution_has_as_many_at_once_as_its_own_config_says(
+    world: SteppedJob, instance: dg.DagsterInstance, before: int, then: int
+) -> None:
+    """Of the whole run: hosts were chosen by the one before, how gently to go on is said anew."""
+    world.status_s, world.ends = 10, [NOT_STARTED]
+    done, first = execute(instance, job="drain_host", config=config(at_once=before))
+    assert not done
+    world.busiest = 0
+    again = dg.ReexecutionOptions(parent_run_id=first)
+    assert execute(instance, again, "drain_host", config(at_once=then))[0]
+    assert (world.busiest > 1) is (then > 1)
+    assert on(world) == []
+
+
+def test_what_is_asked_when_another_fails_is_followed_to_its_end(
+    world: SteppedJob, run: Run
+) -> None:
+    """Also beside one that only waits for a standby: that one alone is let go of."""
+    world.lag_now = {**world.lag_now, "1-1": [50_000]}
+    world.ends = [DONE, NOT_STARTED]
+    text, metadata = failure(drain(run, at_once=4), "drain")
+    assert all(world.answers[uuid][-1].status_code.is_terminal for uuid in world.requests)
+    states = {row.data["container"]: row.data["state"] for row in metadata["outcomes"].records}
+    assert states == {"3-0": "done", "0": "done", "2": "failed", "1": "waiting"}
+    assert text.endswith("left waiting: 1")
+
+
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
     world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, fate: str

@@ -18,6 +18,7 @@ from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNo
 from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
     described,
+    figures,
     lag_history,
     lines,
     snapshot_assets,
@@ -336,6 +337,19 @@ def test_lag_is_numeric_so_that_it_is_plotted() -> None:
     assert shown["max_lag_records"] == 500
     assert shown["max_standby_lag_records"] == 30
     assert shown["unknown_lags"] == 1
+
+
+@pytest.mark.parametrize("dataset", ["changelog_lag", "standby_readiness", "host_loss"])
+def test_the_largest_is_told_where_one_is_known_and_0_where_there_is_nothing(dataset: str) -> None:
+    """A 0 would be plotted just when nobody can tell how far behind a standby is, or when it is ready."""
+
+    def largest(*known: int | None) -> set[Any]:
+        one = {**lag_row("0-0", None), "status": "unknown", "has_standby": True}
+        figured = ("lag_records", "ready_in_s", "downtime_s")
+        told = figures(dataset, [{**one, **dict.fromkeys(figured, value)} for value in known])
+        return {value for name, value in told.items() if name.startswith("max_")}
+
+    assert (largest(), largest(None), largest(7, None, 9)) == ({0}, set(), {9})
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

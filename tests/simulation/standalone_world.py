@@ -438,10 +438,17 @@ class StandaloneWorld(Judge):
 
     def about_to(self, process: VirtualProcess, command: commands.Command) -> None:
         """See `Judge`."""
-        if isinstance(command, commands.StopWork):
+        if isinstance(command, commands.Register):
+            process.joined = 0
+        elif isinstance(command, commands.JoinBarrier):
+            process.joined = command.version
+        elif isinstance(command, commands.StopWork):
             for each in process.interrupted(command.containers):
                 raise self.broken("tasks that stay go on", each)
         elif isinstance(command, commands.StartWork):
+            if process.joined != process.seen.version:
+                seen = f"{process.state.processor_id} by version {process.seen.version}"
+                raise self.broken("who starts has joined since it registered", seen)
             placement, tasks = (
                 self._placement,
                 [n for each in command.containers for n in each.tasks],

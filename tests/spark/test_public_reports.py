@@ -112,6 +112,17 @@ def test_kafka_7238_a_standby_beyond_the_end_of_its_changelog_is_not_warm(
     assert (loss["host"], loss["downtime_s"]) == ("h0", None)
 
 
+def test_a_record_that_claims_to_be_of_next_week_makes_nobody_silent(reported: Reported) -> None:
+    """Not even the last of its partition: by it every report before would have come days ago."""
+    reported.write(5)
+    reported.report(4, NOW_MS - 5_000)
+    reported.report(4, NOW_MS + 7 * 24 * HOUR_MS)
+    snapshot = reported.take()
+    assert standby_lag(snapshot) == (4, 0, None)
+    (standby,) = snapshot.rows("standby_readiness")
+    assert standby["status"] == "unproven"
+
+
 def test_scylladb_1745_a_late_writer_brings_nothing_back(reported: Reported) -> None:
     """A snapshot of before commits after one that saw the deletion: the next one sees what Kafka holds."""
 

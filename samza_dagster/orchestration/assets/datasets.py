@@ -314,8 +314,9 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
         found[f"max_{by}"] = max(known, default=0.0)
     if dataset == CHANGELOG_LAG:
         lags = standby_lags(rows)
+        if lags or not any(row["mode"] == STANDBY for row in rows):
+            found["max_standby_lag_records"] = max(lags.values(), default=0)
         found["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
-        found["max_standby_lag_records"] = max(lags.values(), default=0)
         found[LAGS] = dg.MetadataValue.json(lags)
     elif dataset == READINESS:
         found["ready"] = sum(row["status"] == "ready" for row in rows)

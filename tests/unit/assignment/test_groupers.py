@@ -99,6 +99,15 @@ class TestByLocality:
         after = group(made, known, processors)
         assert placed(after, TaskMode.ACTIVE) == placed(before, TaskMode.ACTIVE)
 
+    @given(st.permutations("abcde"), st.integers(1, 5), st.integers(5, 12))
+    def test_a_task_whose_processor_has_left_is_where_it_was_last_before(
+        self, former: list[str], had: int, count: int
+    ) -> None:
+        """Of those that are there the newest, where all the others may be anywhere."""
+        known = {"T0": TaskLocality("gone", former=tuple(former[:had]))}
+        containers = group(tasks(count), known, {each: f"h{each}" for each in "abcde"})
+        assert placed(containers, TaskMode.ACTIVE)["T0"] == former[0]
+
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""
 

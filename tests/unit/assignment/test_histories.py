@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,19 @@ def test_where_most_processors_share_a_location_a_standby_makes_room_for_another
         containers = group(history.tasks, {}, history.processors)
         legal_and_warm(containers, history, f"hosts {hosts}, seed {seed}")
         even_with_the_fewest_moves(containers, history, f"hosts {hosts}, seed {seed}")
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_who_is_known_by_its_location_alone_starts_warm_too(replicas: int) -> None:
+    """As once no version can be read any more: where each copy ran last its containers have written."""
+    for seed in range(HISTORIES // 20):
+        history = of.History(random.Random(f"{replicas} {seed}"), replicas)
+        history.ran(group(history.tasks, {}, history.processors))
+        for _ in range(2):
+            history.change()
+        history.locality = {n: replace(at, processor_id="") for n, at in history.locality.items()}
+        containers = group(history.tasks, history.locality, history.processors)
+        legal_and_warm(containers, history, f"replicas {replicas}, seed {seed}")
 
 
 def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:

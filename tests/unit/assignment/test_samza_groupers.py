@@ -24,13 +24,21 @@ pytestmark = pytest.mark.unit
 
 
 def test_they_answer_as_samzas_classes_did() -> None:
-    """240 random groups of theirs, string ids among them; recorded from Samza 1.8.0."""
+    """240 random groups of theirs, string ids among them; recorded from Samza 1.8.0.
+
+    Which processor registered first matters only where Samza deals in turn.
+    """
     seen = 0
     for each in recorded():
         given = [task for task in tasks(24) if task.task_name in each.tasks]
-        grouped = group(given, each.task_locality, each.processors, each.grouper)
-        found = {name: pid for pid, held in names(grouped).items() for name in held}
-        assert found == each.answer, each
+        is_dealt = len(each.processors) <= len(given) and ANY_HOST in each.processors.values()
+        for processors in [list(each.processors), sorted(each.processors, reverse=True)]:
+            located = {pid: each.processors[pid] for pid in processors}
+            grouped = group(given, each.task_locality, located, each.grouper)
+            found = {name: pid for pid, held in names(grouped).items() for name in held}
+            assert found == each.answer, each
+            if is_dealt:
+                break
         seen += 1
     assert seen == 240
 

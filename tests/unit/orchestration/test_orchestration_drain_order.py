@@ -160,6 +160,21 @@ def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
         drain_units(view, "h0", KnownLags({"0": 0, "0-0": 5}, 100), DrainRules())
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        DrainRules(allowed=("h2",)),
+        DrainRules(excluded=("h1",)),
+        DrainRules(drained={"h1": "run-2"}),
+    ],
+)
+def test_a_warm_standby_where_nothing_may_go_is_no_place_to_go(rules: DrainRules) -> None:
+    """Whichever of the drain's rules says so: another standby is spun up."""
+    view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 900, "h2": 900})
+    (unit,) = drain_units(view, "h0", KnownLags({"0": 0, "0-0": 5}, 100), rules)
+    assert {step.destination for step in unit.steps if step.destination} == {"h2"}
+
+
 def test_no_standby_is_spun_up_whose_lag_nobody_will_tell() -> None:
     """Without a metrics reporter; cold, it moves as it is."""
     view = replace(job({"0": "h0"}, {"h0": 0, "h1": 600}), tells_lag=False)

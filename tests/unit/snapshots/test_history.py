@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.lag import Bounds, Speeds
 from samza_dagster.snapshots import Tables
+from samza_dagster.snapshots.found import Found, Job
+from samza_dagster.snapshots.rows import Judge
 from samza_dagster.snapshots.tables import arrow_table, last_heard_ms, restores
 
 pytestmark = pytest.mark.unit
@@ -20,6 +23,16 @@ def row(minutes: float, task: str = "Standby-Partition 0-0", **told: Any) -> dic
     at_ms = round(1000 * (NOW - timedelta(minutes=minutes)).timestamp())
     about = {"job_name": "demo", "job_id": "1", "task_name": task, "store": "lab", "host": "host-1"}
     return {**about, "snapshot_time": at_ms, "came_at": at_ms, "process": "run-a", **told}
+
+
+JOBS = {"demo": 300, "often": 10, "never": None}
+"""Name → seconds between two reports."""
+
+
+def job(name: str, seconds: int | None) -> Job:
+    config = {"metrics.reporters": "r", "metrics.reporter.r.stream": "kafka.metrics"}
+    config |= {"metrics.reporter.r.interval": f"{seconds}"}
+    return Job(name, "1", Found({} if seconds is None else config))
 
 
 def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
@@ -58,3 +71,20 @@ def test_a_replica_was_heard_when_its_report_came(tmp_path: Path) -> None:
         names[0]: 30,
         names[1]: 12,
     }
+
+
+def test_a_job_s_earlier_reports_are_known_whichever_jobs_are_judged_beside_it(
+    tmp_path: Path,
+) -> None:
+    """One reports every five minutes: the pace of its standbys is computed from reports of an hour."""
+    offsets = {"beginning_offset": 0, "applied_offset": 5, "end_offset": 9}
+    tables = kept(tmp_path, *(row(minutes, **offsets) for minutes in (50, 20, 10)))
+    judge = Judge(
+        *(tables, "", {}, {}, {}, round(1000 * NOW.timestamp()), 900_000),
+        *(Bounds(), Speeds(None, 10.0)),
+    )
+    slow, often, never = (job(name, seconds) for name, seconds in JOBS.items())
+    alone = judge._earlier([slow])
+    assert [len(mine) for mine in alone.values()] == [2]
+    for others in ([often], [never], [often, never]):
+        assert judge._earlier([slow, *others]) == alone

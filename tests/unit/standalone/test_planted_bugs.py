@@ -56,6 +56,10 @@ BUGS: dict[str, tuple[str, ...]] = {
         "                if False:",
     ),
     "a barrier ends before all have come": ("places.keys() <= joined", "True"),
+    "who registers anew starts by what it had joined before": (
+        "sequence=None, joined=0, running=None",
+        "sequence=None, running=None",
+    ),
     "work goes on while its processor joins": (
         "    if work.gives_up(given):",
         "    if False:",

@@ -46,11 +46,12 @@ class _Asked:
 
 
 class _Containers:
-    """From when and for how long they may live, and which have started; they are at work at once."""
+    """From when and for how long they may live, and which have started; they are at work at once, unless they `hang`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hang: bool = False) -> None:
         self.leases: list[tuple[Now, float]] = []
         self.started: list[str] = []
+        self.hang = hang
 
     def renew(self, asked: Now, lease_s: float) -> None:
         self.leases.append((asked, lease_s))
@@ -60,12 +61,15 @@ class _Containers:
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         for each in command.containers:
             self.started.append(each.processor_id)
-            at_work(each.processor_id)
+            if not self.hang:
+                at_work(each.processor_id)
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None: ...
 
 
-def _runner(asked: _Asked, containers: _Containers) -> ProcessorRunner:
+def _runner(
+    asked: _Asked, containers: _Containers, now_ms: Callable[[], int] = lambda: 0
+) -> ProcessorRunner:
     return ProcessorRunner(
         Session(Server(30_000, lambda: 0), asked),  # pyright: ignore[reportArgumentType]
         PATHS,
@@ -74,7 +78,7 @@ def _runner(asked: _Asked, containers: _Containers) -> ProcessorRunner:
         settings=Settings(debounce_ms=0),
         grouper=partial(dealt, ("Partition 0",)),
         containers=containers,
-        now_ms=lambda: 0,
+        now_ms=now_ms,
     )
 
 
@@ -111,3 +115,17 @@ def test_a_write_whose_answer_is_lost_is_made_again_at_once() -> None:
         if asked.answers >= 0:  # it made no more
             break
     assert answers > 6
+
+
+def test_it_is_behind_since_it_first_didnt_run_what_is_agreed_on() -> None:
+    """However often it reads the group meanwhile: an alert goes by that."""
+    clock = [1_000]
+    runner = _runner(_Asked(), _Containers(hang=True), lambda: clock[0])
+    runner.begin()
+    behind: list[int] = []
+    for _ in range(60):
+        runner.turn()
+        behind.append(runner.seen().behind_ms)
+        clock[0] += 1_000
+    assert behind == sorted(behind)
+    assert behind[-1] > 50_000

@@ -89,10 +89,14 @@ def test_who_leads_goes_by_the_newest_older_version_that_can_be_read() -> None:
         _agreed(group, version, a=f"{version}")
     assert len(group.view(sequence).history) == 2
     _agreed(group, 4, a="4")
+    server.delete_all(f"{PATHS.models}/4")
+    seen = group.view(sequence)
+    assert seen.before is not None
+    assert list(seen.before.containers["a"].tasks) == ["3"]
+    assert [list(each) for each in seen.history] == [["3"], ["2"], ["1"]]
     (garbage,) = segments_of(b"garbage")
     for version in (2, 3):
         server.set(f"{PATHS.models}/{version}/0", garbage, -1, 0)
-    server.delete_all(f"{PATHS.models}/4")
     later = ZooKeeperGroup(Session(server), PATHS, lambda: None)  # pyright: ignore[reportArgumentType]
     for reader in (group, later):
         before = reader.view(sequence).before
