@@ -87,7 +87,7 @@ class Bounce:
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._since = Since()
-        self._progress = ProgressLog(ledger, plan, now_ms)
+        self._progress = ProgressLog(ledger)
         self._due: dict[str, int] = {}
         self._down = Down(client)
         self._back = BackWatch(client)
@@ -148,7 +148,6 @@ class Bounce:
         view, rows = self._job(), self._rows()
         statuses = {p: row.status for p, row in rows.items()}
         waiting = {p: b for p, b in paced(view).items() if statuses.get(p) is UnitStatus.WAITING}
-        self._progress.waits_until_ms = {p: b.free_at_ms or now_ms for p, b in waiting.items()}
         return Position(
             statuses=statuses,
             back_at_ms=self._back_at_ms(rows),

@@ -1,18 +1,12 @@
-"""How far a bounce is and how long it will take yet, told as it goes."""
+"""How far a bounce is, told as it goes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, UnitStatus
-from samza_dagster.orchestration.plans.bounce import (
-    BouncePlan,
-    Measured,
-    expected_s,
-    time_in_words,
-)
 from samza_dagster.orchestration.requests.heartbeat import EVERY_MS
 from samza_dagster.orchestration.text import clock, in_words
 
@@ -23,18 +17,14 @@ if TYPE_CHECKING:
 class ProgressLog:
     """Tells a ledger what changes, and every 30 s what it sees."""
 
-    def __init__(self, ledger: RunLedger, plan: BouncePlan, now_ms: Callable[[], int]) -> None:
+    def __init__(self, ledger: RunLedger) -> None:
         self._ledger = ledger
-        self._plan = plan
-        self._now_ms = now_ms
         self._shown = ""
         self._because = ""
         self._why_now = ""
         self._is_over = False
         self._due_ms = 0
         self._forms: dict[str, str] = {}
-        self.waits_until_ms: Mapping[str, int] = {}
-        """Who waits because Samza's AM counts its stops, and until when."""
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
         """One processor stands elsewhere; a lag that changes alone is left to the heartbeat."""
@@ -80,60 +70,18 @@ class ProgressLog:
             self._ledger.progress(text)
 
     def text(self, rows: Mapping[str, Bounced]) -> str:
-        """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones.
+        """`7/20, 1 failed`; where nothing happens now, or a container takes long, why and until when.
 
-        While the canary bakes, what is left of that is part of it, and so is the wait for a
-        processor that Samza's AM wouldn't let be stopped once more yet. Where nothing happens now,
-        or somebody takes long, it says why, and until when. Once nothing more is asked the time is
-        that of those in flight, and it says how many were not begun.
+        Once nothing more is asked it also says how many were not begun.
         """
         waiting = sum(row.status is UnitStatus.WAITING for row in rows.values())
+        flying = any(row.status in UNDER_WAY for row in rows.values())
         bad = sum(row.status in (UnitStatus.FAILED, UnitStatus.STUCK) for row in rows.values())
-        statuses = UNDER_WAY if self._is_over else (UnitStatus.WAITING, *UNDER_WAY)
-        left = {p: row.mode for p, row in rows.items() if row.status in statuses}
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []
         parts += [f"{waiting} not begun"] if waiting and self._is_over else []
-        if left:
-            time_left = self._time_left(left, rows)
-            parts.append(f"{time_left} left" if time_left else "time left not known yet")
-        why = f"; {self._why_now}" if (left or waiting) and self._why_now else ""
+        why = f"; {self._why_now}" if (flying or waiting) and self._why_now else ""
         return ", ".join(parts) + why
-
-    def _time_left(self, left: Mapping[str, str], rows: Mapping[str, Bounced]) -> str:
-        plan, now_ms = self._plan, self._now_ms()
-        canary = {p for unit in plan.units[: plan.schedule.canaries] for p in unit.members}
-        waits_s = {
-            p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items() if p in left
-        }
-        begun = {p: row.asked_ms for p, row in rows.items() if row.status in UNDER_WAY}
-        measured = Measured(
-            {**plan.measured.seconds, **_means((r.mode, r.seconds) for r in rows.values())},
-            {**plan.measured.place_s, **_means((r.mode, r.place_s) for r in rows.values())},
-        )
-        took_s = expected_s(
-            left,
-            plan.schedule,
-            measured,
-            canaries_left=sum(p in canary for p in left),
-            bake_s=self._bake_left_s(rows, canary),
-            group_of=plan.group_of,
-            waits_s=waits_s,
-            under_way_s={p: (now_ms - (at or now_ms)) / 1000 for p, at in begun.items()},
-        )
-        is_least = not measured.seconds.keys() >= set(left.values())
-        return time_in_words(took_s, waits_s, is_least=is_least)
-
-    def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:
-        """All of it until the canary is back; nothing once others have begun."""
-        bake_ms, others = self._plan.schedule.bake_ms, set(rows) - set(canary)
-        begun = any(rows[p].status not in (UnitStatus.WAITING, UnitStatus.GONE) for p in others)
-        if not canary or begun:
-            return 0.0
-        if any(rows[p].status in (UnitStatus.WAITING, *UNDER_WAY) for p in canary):
-            return bake_ms / 1000
-        back_ms = max((rows[p].back_ms or 0 for p in canary), default=0)
-        return max(0, back_ms + bake_ms - self._now_ms()) / 1000
 
 
 def _is_slow(row: Bounced, now_ms: int) -> bool:
@@ -145,14 +93,6 @@ def _slow(row: Bounced, now_ms: int) -> str:
     ago = in_words((now_ms - (row.asked_ms or now_ms)) / 1000)
     end = f", given up at {clock(row.until_ms)} UTC" if row.until_ms is not None else ""
     return f"{row.processor} for {ago}: {row.why}{end}"
-
-
-def _means(told: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    by_mode: dict[str, list[float]] = {}
-    for mode, seconds in told:
-        if seconds is not None:
-            by_mode.setdefault(mode, []).append(seconds)
-    return {mode: sum(each) / len(each) for mode, each in by_mode.items()}
 
 
 def _until(todo: Next) -> str:

@@ -16,7 +16,7 @@ from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
+from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
@@ -25,7 +25,6 @@ KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
 THERE = "samza/judged-after"
 """Run tag: results of the judging check that were there when its bake was over."""
-_MEASURED = 200
 
 
 class RunLedger:
@@ -158,37 +157,6 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     return {p: row for p, row in newest.items() if row.status is UnitStatus.FAILED}
 
 
-def measured(
-    instance: dg.DagsterInstance, job: str, recorded: dg.AssetKey | dg.AssetRecordsFilter = KEY
-) -> Measured:
-    """Medians of what was `recorded` last for a job."""
-    found = instance.fetch_observations(recorded, limit=_MEASURED).records
-    rows = [
-        row_of(observed.metadata)
-        for record in found
-        if (observed := record.event_log_entry.asset_observation) is not None
-        and observed.metadata["job"].value == job
-    ]
-
-    def medians(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-        by_mode: dict[str, list[float]] = {}
-        for mode, value in values:
-            if value is not None:
-                by_mode.setdefault(mode, []).append(value)
-        from statistics import median  # late: every run's start pays for what is imported above
-
-        return {mode: median(seconds) for mode, seconds in by_mode.items()}
-
-    return Measured(
-        seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
-        place_s=medians((r.mode, r.place_s) for r in rows if not r.has_died),
-        down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
-    )
-
-
 def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
     """The row that an observation has kept."""
-    kept = dict(cast("Mapping[str, Any]", metadata[ROW].value))
-    if "stand" in kept:  # of a run that began before it was called `status`
-        kept["status"] = kept.pop("stand")
-    return read_back(Bounced, kept)
+    return read_back(Bounced, metadata[ROW].value)

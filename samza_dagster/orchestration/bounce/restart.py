@@ -308,7 +308,6 @@ class Restart:
                 back_ms=now_ms,
                 until_ms=None,
                 seconds=self.row.seconds if self._again else took_s,
-                place_s=self.row.place_s or took_s,
                 why=self._verified(lag.records),
             )
             return
@@ -324,7 +323,6 @@ class Restart:
             self.row = replace(
                 self.row,
                 status=UnitStatus.UP if is_up else UnitStatus.IN_FLIGHT,
-                place_s=(self.row.place_s or took_s) if is_up else None,
                 until_ms=until_ms,
                 why=lacks.seen,
             )

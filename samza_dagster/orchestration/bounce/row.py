@@ -23,8 +23,7 @@ class Bounced:
     record any more; `back_ms` is by the clock of the run.
 
     `down_s` is from its stop until it checked in, by the coordinator's clock; None when
-    the stop wasn't told. `seconds` is from its request until it was back, `place_s` until its place was
-    free, which is sooner for a standby whose report is awaited. `failed_ms` is of a request that failed after
+    the stop wasn't told. `seconds` is from its request until it was back. `failed_ms` is of a request that failed after
     it had stopped it: nobody has seen it start. `until_ms`: it fails then, by the run's clock, if it stays as it
     is. `committed` is where the checkpoint topic ended when it was back.
     """
@@ -42,7 +41,6 @@ class Bounced:
     failed_ms: int | None = None
     down_s: float | None = None
     seconds: float | None = None
-    place_s: float | None = None
     until_ms: int | None = None
     lag: int | None = None
     now_on: str = ""

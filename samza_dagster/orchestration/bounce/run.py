@@ -17,12 +17,10 @@ from samza_dagster.orchestration.bounce.record import (
     RunLedger,
     failed_before,
     known_back,
-    measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.shown import summary, summary_metadata
 from samza_dagster.orchestration.chain import former_plan
-from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves.planning import (
     PREVIEW,
     plan_output,
@@ -40,6 +38,7 @@ from samza_dagster.orchestration.plans.bounce import (
 )
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.order import paced
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.requests.verify import OwnCommits
@@ -84,13 +83,7 @@ def planned(
         view = client.view()
         chain = reversed(runs.chain(instance, runs.root_of(run)))
         former = None if config.dry_run else former_plan(instance, chain, asked(config))
-        plan = make_plan(
-            view,
-            config,
-            samza_policies,
-            former,
-            measured(instance, samza.job, samza.records_of(BOUNCES)),
-        )
+        plan = make_plan(view, config, samza_policies, former)
         notices = _check_first(client, plan)
         if plan.judge is not None and plan.schedule.canaries:
             notices += looked_up(context, plan.judge)
@@ -114,6 +107,7 @@ def planned(
         asked=asked(config),
         record=plan.record(),
         dry_run=config.dry_run,
+        stops_active=ACTIVE in map(plan.mode_of, plan.processors),
     )
 
 
@@ -196,10 +190,11 @@ def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
     And `Unreachable` as `require_commits_readable`.
     """
     notices: dict[str, None] = {}
-    there = client.view().processors
+    view = client.view()
+    there, late = view.processors, paced(view)
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
-        waits = processor in plan.waits_s  # it is asked once its row of stops is over
-        ruled = client.plan(processor, LAST_SEEN, beyond_budget=waits)
+        # One that is late is asked once its row of stops is over.
+        ruled = client.plan(processor, LAST_SEEN, beyond_budget=processor in late)
         if ruled.refusal is not None:
             from samza_dagster.orchestration.requests.refusing import rows_of
 

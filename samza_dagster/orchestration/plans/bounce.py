@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from heapq import heappop, heappush
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
@@ -13,15 +12,13 @@ from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.move import HostRow, host_map
-from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
+from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
-from samza_dagster.orchestration.text import in_words
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
 ACTIVE, STANDBY = "active", "standby"
-NOT_MEASURED = "not measured yet"
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,6 @@ class BounceJudge:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Means by mode, in seconds: until one was back, until its place was free if that was sooner, down."""
-
-    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    place_s: Mapping[str, float] = field(default_factory=dict[str, float])
-    down_s: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True)
 class BouncePlan:
     """Order, schedule and patience of a bounce, and the job as it was before it."""
 
@@ -76,9 +64,6 @@ class BouncePlan:
     hosts: Mapping[str, str]
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
-    measured: Measured = Measured()
-    waits_s: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Who waits because Samza's AM counts its stops of late, and how long."""
     standbys: frozenset[str] = frozenset()
     """Those of them that are standbys."""
     groups: Mapping[str, str] | None = None
@@ -113,7 +98,6 @@ def make_plan(
     config: RollingBounceConfig,
     policies: PlacementPolicies,
     former: Mapping[str, Any] | None = None,
-    measured: Measured | None = None,
 ) -> BouncePlan:
     """The plan; `former` is the record that an earlier run of the chain left.
 
@@ -157,10 +141,8 @@ def make_plan(
         hosts=hosts,
         executions=executions,
         before=before,
-        measured=measured or Measured(),
         standbys=frozenset(p for p in hosts if view.is_standby(p)),
         groups={p: view.group_of(p) for p in hosts},
-        waits_s={p: budget.wait_ms / 1000 for p, budget in paced(view).items() if p in hosts},
     )
 
 
@@ -173,64 +155,10 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
     }
 
 
-def expected_s(
-    left: Mapping[str, str],
-    schedule: Schedule,
-    measured: Measured,
-    *,
-    canaries_left: int = 0,
-    bake_s: float,
-    group_of: Callable[[str], str],
-    waits_s: Mapping[str, float] | None = None,
-    under_way_s: Mapping[str, float] | None = None,
-) -> float | None:
-    """Seconds until all of `left` (processor → mode) are back; None: nothing is measured.
-
-    Each takes what its mode took so far, one that isn't measured what the other takes. It begins
-    when a place is free and who went before it of its group, `group_of`, is back. `bake_s` is what
-    is left of the bake; it counts where others come after the canary. Those in `waits_s` begin so much later, and
-    whoever can goes on meanwhile; those in `under_way_s` have begun so long ago.
-    """
-    if not measured.seconds:
-        return None
-    other, waits, begun = max(measured.seconds.values()), waits_s or {}, under_way_s or {}
-    group_free: dict[str, float] = {}
-
-    def end(processors: Sequence[str], begin_s: float) -> float:
-        places, last = [begin_s] * schedule.at_once, begin_s
-        for p in sorted(processors, key=lambda p: (p not in begun, waits.get(p, 0.0))):
-            takes = measured.seconds.get(left[p], other)
-            ago = begun.get(p, 0.0)
-            start = max(heappop(places), waits.get(p, 0.0), group_free.get(group_of(p), 0.0))
-            heappush(places, start + max(0.0, measured.place_s.get(left[p], takes) - ago))
-            back = group_free[group_of(p)] = start + max(0.0, takes - ago)
-            last = max(last, back)
-        return last
-
-    order = list(left)
-    canary, rest = order[:canaries_left], order[canaries_left:]
-    first = end(canary, 0.0)
-    return end(rest, first + bake_s) if rest else first
-
-
-def time_in_words(
-    took_s: float | None, waits_s: Mapping[str, float], *, is_least: bool = False
-) -> str:
-    """What `expected_s` says, for a person; the longest wait while nothing is measured, or nothing.
-
-    `is_least`: a mode among them isn't measured, and may take longer.
-    """
-    if took_s is not None:
-        return f"{'at least' if is_least else 'about'} {in_words(took_s)}"
-    longest = max(waits_s.values(), default=0.0)
-    return f"at least {in_words(longest)}" if longest else ""
-
-
 def describe(plan: BouncePlan, shown: int = 300) -> str:
-    """The plan as Markdown: what is asked of whom, in which order, and how long it may take."""
+    """The plan as Markdown: what is asked of whom, in which order."""
     schedule, patience = plan.schedule, plan.patience
     total = len(plan.processors)
-    first = sum(len(u.members) for u in plan.units[: schedule.canaries])
     able = capabilities(plan.coordinator)
     unit, hold = "container(s)", "Samza's wire has no hold"
     if able.places_tasks:
@@ -256,17 +184,6 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         if plan.judge
         else "it still runs, processes and has its lag back"
     )
-    modes = {p: plan.mode_of(p) for p in plan.processors}
-    took = expected_s(
-        modes,
-        schedule,
-        plan.measured,
-        canaries_left=first,
-        bake_s=schedule.bake_ms / 1000 if first else 0.0,
-        group_of=plan.group_of,
-        waits_s=plan.waits_s,
-    )
-    is_least = not plan.measured.seconds.keys() >= set(modes.values())
     lines = [
         f"**rolling_bounce** of {total} {unit} of `{plan.job}` in {len(plan.units)}"
         f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
@@ -280,9 +197,6 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "3. no canary",
         f"4. {schedule.stop_after} failure(s) and nothing more is asked",
         "",
-        f"Expected in all: {time_in_words(took, plan.waits_s, is_least=is_least) or NOT_MEASURED}."
-        f" Down each: {_downs(plan.measured)}.",
-        "",
         "| # | unit | host | processor | mode | asked |",
         "|---|---|---|---|---|---|",
     ]
@@ -294,8 +208,3 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     if len(rows) > shown:
         lines.append(f"\nand {len(rows) - shown} more in the same order")
     return "\n".join(lines)
-
-
-def _downs(measured: Measured) -> str:
-    medians = [f"{mode} {seconds:.1f} s" for mode, seconds in sorted(measured.down_s.items())]
-    return ", ".join(medians) + " (median of earlier bounces)" if medians else NOT_MEASURED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import dagster as dg
 import pytest
 from bounce_runs import bounce, log_of, metadata, tags_of
@@ -11,10 +9,8 @@ from bounce_runs import bounce, log_of, metadata, tags_of
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.record import KEY, ROW, recorded, row_of
-from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.runs import PROGRESS
-from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
@@ -61,8 +57,7 @@ def test_each_container_is_an_event_of_bounce_history(
     assert [row.processor for row in recorded(instance, [run])] == ["0-0", "1-0", "0", "1"]
     dry = bounce(instance, dry_run=True)
     text = metadata(dry, "plan_bounce")["what"]
-    assert "active 3.0 s, standby 3.0 s (median of earlier bounces)" in text
-    assert "Expected in all: about 3" in text
+    assert "Expected downtime of an active" in text
 
 
 def test_a_dry_run_tells_the_order_and_writes_nothing(
@@ -155,12 +150,11 @@ def test_under_samza_s_am_as_well(
 def test_under_samza_s_am_a_container_that_was_stopped_often_of_late_is_waited_for(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
-    """The dry run tells it and the time that it takes; the bounce goes on when its row is over."""
+    """The dry run tells it; the bounce goes on when its row is over."""
     world.coordinator = "samza"
     world.restarted_by_others("0-0", [BEGIN_MS - 10_000 * n for n in range(5, 1, -1)])
     text = metadata(bounce(instance, dry_run=True), "plan_bounce")["what"]
     assert "this would be stop 5 of 0-0 in a row; 4 count until 2023-11-14 22:19:00 UTC" in text
-    assert "Expected in all: at least 6 min" in text
     assert bounce(instance).success
     assert world.order() == ["1-0", "0", "1", "0-0"]
     assert next(iter(world.requests.values())).asked_ms < BEGIN_MS + 10_000
@@ -299,10 +293,3 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)
     assert "not bounced: 1-0, 0, 1" in log
-
-
-def test_a_row_recorded_before_its_status_was_called_so_is_of_that_status() -> None:
-    """Else a bounce under way over an upgrade restarted again what was back."""
-    kept = {**asdict(Bounced("0", "host-1", "Active")), "stand": "back"}
-    del kept["status"]
-    assert row_of({ROW: dg.MetadataValue.json(kept)}).status is UnitStatus.BACK

@@ -129,7 +129,6 @@ def test_everybody_is_restarted_once_in_order(coordinator: CoordinatorKind) -> N
     assert world.restarts() == dict.fromkeys(world.at, 1)
     assert most_at_once(list(result.rows)) == 1
     assert book.told[-1] == "4/4"
-    assert any("/4, about" in text for text in book.told)
 
 
 def test_a_row_tells_how_long_it_was_down_and_when_it_was_back() -> None:
@@ -247,7 +246,7 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     assert why in result.because
     assert book.told[-1] == f"2/4, 2 not begun; nobody may be touched for 20 s: {why}"
     ends = "; it ends at 2023-11-14 22:13:"
-    assert any(text.startswith("2/4, about") and f"{why}{ends}" in text for text in book.told)
+    assert any(text.startswith("2/4; ") and f"{why}{ends}" in text for text in book.told)
     world.others = ()
     assert run(world, book, plan_of(world)).end is RunEnd.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
@@ -327,17 +326,15 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
     waits = [line for line in book.lines if "0-0 waits until" in line]
     assert waits
     assert "4 of the 8 stops in a row that Samza's AM lets pass are spent" in waits[-1]
-    assert any("3/4, about 5 min left" in line or ahead_ms for line in waits)
-    assert not any("about 16 s left" in line for line in waits)
 
 
-def test_a_wait_is_told_and_is_in_the_time_left_before_anything_is_in_flight() -> None:
-    """Also while nothing is measured yet."""
+def test_a_wait_is_told_before_anything_is_in_flight() -> None:
+    """It says until when."""
     world, book = BounceWorld(coordinator="samza"), Book()
     stopped_four_times(world, "0-0")
     assert run(world, book, plan_of(world, only=["0-0"])).end is RunEnd.DONE
     told, _, why = book.told[0].partition("; ")
-    assert told == "0/1, at least 6 min left"
+    assert told == "0/1"
     assert why.startswith("0-0 waits until 2023-11-14 22:19:10 UTC: 4 of the 8 stops")
     assert "0-0 waits until 2023-11-14 22:19:10 UTC" in book.lines[0]
 
