@@ -2,147 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN, group_of
-from samza_dagster.orchestration.chain import read_back
-from samza_dagster.orchestration.config import given
+from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.orchestration.config import CatchUp, given
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
-from samza_dagster.orchestration.plans.move import HostRow, host_map
-from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of
+from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.order import Schedule, order_of
+from samza_dagster.orchestration.plans.units import (
+    BounceJudge,
+    Kind,
+    Unit,
+    UnitLimits,
+    UnitsPlan,
+    UnitStep,
+)
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
-ACTIVE, STANDBY = "active", "standby"
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Seconds that a restart may take, and the lag in records that it must come back to.
-
-    `verify_timeout_s` 0 doesn't wait for processing, `lag_s` 0 not for lag. `lag_limit_s`: or as many records
-    as a standby applies in so many seconds, if that is more and known.
-    """
-
-    request_expiry_s: float
-    timeout_s: float
-    verify_timeout_s: float
-    lag_s: float
-    lag_limit: int
-    lag_limit_s: float = 0.0
-
-    def is_shown_by_work(self, mode: str) -> bool:
-        """Whether the lag needs no report: an active processes only with its stores restored."""
-        return self.verify_timeout_s > 0 and mode == ACTIVE
-
-
-@dataclass(frozen=True)
-class BounceJudge:
-    """The asset check whose first result after the bake is the word on the canary."""
-
-    asset: str
-    check: str
-    timeout_s: float
-
-
-@dataclass(frozen=True)
-class BouncePlan:
-    """Order, schedule and patience of a bounce, and the job as it was before it."""
-
-    job: str
-    deployment_id: str
-    coordinator: str
-    units: tuple[Batch, ...]
-    schedule: Schedule
-    patience: Patience
-    judge: BounceJudge | None
-    hosts: Mapping[str, str]
-    executions: Mapping[str, str]
-    before: tuple[HostRow, ...]
-    standbys: frozenset[str] = frozenset()
-    """Those of them that are standbys."""
-    groups: Mapping[str, str] | None = None
-    """Processor → its group's active, by the job; None: of an earlier release."""
-
-    @property
-    def processors(self) -> tuple[str, ...]:
-        """All that are to be bounced, in their order."""
-        return tuple(p for unit in self.units for p in unit.members)
-
-    def mode_of(self, processor_id: str) -> str:
-        """`active` or `standby`."""
-        return STANDBY if processor_id in self.standbys else ACTIVE
-
-    def group_of(self, processor_id: str) -> str:
-        """The active whose state it has, which is itself for an active."""
-        return (self.groups or {}).get(processor_id) or group_of(processor_id)
-
-    def record(self) -> dict[str, Any]:
-        """What a later run of the chain needs of it, as JSON."""
-        return {
-            "units": [[unit.name, *unit.members] for unit in self.units],
-            "hosts": dict(self.hosts),
-            "modes": {p: self.mode_of(p) for p in self.processors},
-            "executions": dict(self.executions),
-            "before": [asdict(row) for row in self.before],
-        }
+BOUNCE = "bounce"
 
 
 def make_plan(
     view: JobView,
     config: RollingBounceConfig,
     policies: PlacementPolicies,
-    former: Mapping[str, Any] | None = None,
-) -> BouncePlan:
-    """The plan; `former` is the record that an earlier run of the chain left.
+    former: UnitsPlan | None = None,
+) -> UnitsPlan:
+    """The plan; `former` is the one that an earlier run of the chain made.
 
     Order and the job as it was are those of the chain's first run, limits and times
     those of `config`. Raises `Refused` as `order_of` does.
     """
-    if former is None:
-        units = order_of(view, config.unit.value, config.only, config.skip)
-        before = host_map(view)
-        mine = [view.processors[p] for unit in units for p in unit.members]
-        hosts = {p.processor_id: p.host or "" for p in mine}
-        executions = {p.processor_id: p.execution_id for p in mine if p.execution_id is not None}
-    else:
-        units = tuple(Batch(name, tuple(processors)) for name, *processors in former["units"])
-        before = read_back(tuple[HostRow, ...], former["before"])
-        hosts, executions = former["hosts"], former["executions"]
-    judge = (
-        BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
-        if config.judge_check
-        else None
+    batches = (
+        former.order if former else order_of(view, config.unit.value, config.only, config.skip)
     )
-    return BouncePlan(
+    limits = UnitLimits(
+        **bounds(config, policies),
+        catch_up=CatchUp(
+            lag_limit=round(given(config.lag_limit, policies.lag_limit)),
+            steady_s=0.0,
+            timeout_s=float(config.lag_timeout_s),
+            lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
+        ),
+    )
+    plan = former or UnitsPlan(
+        what=BOUNCE,
+        subject="",
         job=f"{view.job_name}/{view.job_id}",
-        deployment_id=view.deployment_id or "",
         coordinator=view.coordinator,
-        units=units,
+        units=tuple(_restart(view, p) for batch in batches for p in batch.members),
+        schedule=Schedule(),
+        limits=limits,
+        before=host_map(view),
+        batches=batches,
+        watch_after=True,
+    )
+    return replace(
+        plan,
+        coordinator=view.coordinator,
+        limits=limits,
         schedule=Schedule(
             unit=config.unit.value,
             at_once=config.at_once,
-            canaries=min(config.canaries, len(units)),
+            canaries=min(config.canaries, len(batches)),
             bake_ms=config.bake_s * 1000,
             stop_after=config.stop_after_failures,
         ),
-        patience=Patience(
-            **bounds(config, policies),
-            lag_s=float(config.lag_timeout_s),
-            lag_limit=round(given(config.lag_limit, policies.lag_limit)),
-            lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
-        ),
-        judge=judge,
-        hosts=hosts,
-        executions=executions,
-        before=before,
-        standbys=frozenset(p for p in hosts if view.is_standby(p)),
-        groups={p: view.group_of(p) for p in hosts},
+        judge=BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
+        if config.judge_check
+        else None,
+    )
+
+
+def _restart(view: JobView, processor: str) -> Unit:
+    """It starts anew where it is, and is back when it runs, works and has its lag back."""
+    return Unit.of(
+        *(view, processor, "restart", "it is bounced"),
+        UnitStep("", Kind.PLACE, processor, LAST_SEEN),
+        UnitStep("", Kind.WAIT_BACK, processor),
     )
 
 
@@ -155,9 +97,9 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
     }
 
 
-def describe(plan: BouncePlan, shown: int = 300) -> str:
+def describe(plan: UnitsPlan, shown: int = 300) -> str:
     """The plan as Markdown: what is asked of whom, in which order."""
-    schedule, patience = plan.schedule, plan.patience
+    schedule, limits = plan.schedule, plan.limits
     total = len(plan.processors)
     able = capabilities(plan.coordinator)
     unit, hold = "container(s)", "Samza's wire has no hold"
@@ -170,13 +112,13 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         " by its answer, that it works by its commits and metrics"
     )
     verify = (
-        f"it runs anew; an active processes (within {patience.verify_timeout_s:g} s)"
-        if patience.verify_timeout_s
+        f"it runs anew; an active processes (within {limits.verify_timeout_s:g} s)"
+        if limits.verify_timeout_s
         else "it runs anew (processing isn't waited for)"
     )
     lag = (
-        f"; its lag is at most {patience.lag_limit:,} records (within {patience.lag_s:g} s)"
-        if patience.lag_s
+        f"; its lag is at most {limits.catch_up.lag_limit:,} records (within {limits.lag_s:g} s)"
+        if limits.lag_s
         else " (lag isn't waited for)"
     )
     judge = (
@@ -185,11 +127,11 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "it still runs, processes and has its lag back"
     )
     lines = [
-        f"**rolling_bounce** of {total} {unit} of `{plan.job}` in {len(plan.units)}"
+        f"**rolling_bounce** of {total} {unit} of `{plan.job}` in {len(plan.order)}"
         f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
         " never two of a group",
         "",
-        f"1. each: {way} (within {patience.timeout_s:g} s)",
+        f"1. each: {way} (within {limits.timeout_s:g} s)",
         f"2. its place is free again when {verify}{lag}",
         f"3. first {schedule.canaries} unit(s) alone, {schedule.bake_ms / 1000:g} s of bake, then the judge:"
         f" {judge}"
@@ -200,10 +142,14 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         "| # | unit | host | processor | mode | asked |",
         "|---|---|---|---|---|---|",
     ]
-    rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.members]
+    rows = [
+        (n, batch.name, plan.unit_of[p])
+        for n, batch in enumerate(plan.order, start=1)
+        for p in batch.members
+    ]
     lines += [
-        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {plan.mode_of(p)} | {LAST_SEEN} |"
-        for n, unit, p in rows[:shown]
+        f"| {n} | {batch} | {unit.host} | {unit.processor} | {unit.mode} | {LAST_SEEN} |"
+        for n, batch, unit in rows[:shown]
     ]
     if len(rows) > shown:
         lines.append(f"\nand {len(rows) - shown} more in the same order")

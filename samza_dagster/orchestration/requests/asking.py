@@ -59,8 +59,8 @@ def write(
 class HeldRequest:
     """A request that holds its destination: given back unless it is committed.
 
-    `holds` has those of the run, with the uuid of the release of each. `of` ends the names of the
-    steps that commit and release it, where a run has several.
+    `holds` has those of the run, with the uuid of the release of each. Of `step`, the name of its own
+    step, those of the steps are made that commit and release it.
     """
 
     client: PlacementClient
@@ -68,7 +68,7 @@ class HeldRequest:
     holds: dict[str, str]
     uuid: str
     attempt: int
-    of: str = ""
+    step: str = ""
 
     @property
     def is_held_only(self) -> bool:
@@ -98,9 +98,10 @@ class HeldRequest:
         release_uuid = self.holds.pop(self.uuid, None)
         return release(self.client, self.uuid, release_uuid) if release_uuid else ""
 
-    def _uuid(self, step: str) -> str:
+    def _uuid(self, verb: str) -> str:
+        head, _, rest = self.step.partition("/")
         return request_uuid(
-            self.root_run_id, f"bounce-{step}/{self.of}" if self.of else step, self.attempt
+            self.root_run_id, f"{head}-{verb}/{rest}" if rest else verb, self.attempt
         )
 
 

@@ -151,7 +151,8 @@ def missing(
     if why := not_running(found, expected.former):
         return Missing(why, expected.verify_s)
     if not works:
-        return Missing(NO_PROGRESS, expected.verify_s)
+        seen = NO_PROGRESS if expected.is_active else expected.sign_missing()
+        return Missing(seen, expected.verify_s)
     return Missing(lag, expected.lag_s, is_lag=True) if lag else None
 
 

@@ -9,7 +9,7 @@ from bounce_runs import bounce, log_of, metadata, tags_of
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.record import KEY, recorded
+from samza_dagster.orchestration.operations.record import KEY, recorded
 from samza_dagster.orchestration.operations.runs import PROGRESS
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
@@ -33,8 +33,8 @@ def test_all_are_bounced_two_at_a_time(world: BounceWorld, instance: dg.DagsterI
         "C-1",
     )
     told = metadata(result, "summarize_bounce")
-    rows = [r.data for r in told["processors_table"].records]
-    assert [r["processor"] for r in rows] == ["0-0", "1-0", "0", "1"]
+    rows = [r.data for r in told["outcomes"].records]
+    assert [r["container"] for r in rows] == ["0-0", "1-0", "0", "1"]
     assert {r["outcome"] for r in rows} == {"back"}
     assert all(r["down_seconds"] > 0 and r["seconds"] > r["down_seconds"] for r in rows)
     assert told["bounced"] == 4
@@ -44,7 +44,7 @@ def test_all_are_bounced_two_at_a_time(world: BounceWorld, instance: dg.DagsterI
 def test_each_container_is_an_event_of_bounce_history(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
-    """Its numbers are plotted over time; and earlier bounces tell how long the next may take."""
+    """Its numbers are plotted over time; and a dry run tells what was measured last."""
     result = bounce(instance)
     records = instance.fetch_observations(KEY, limit=10).records
     first = records[-1].event_log_entry.asset_observation
@@ -121,7 +121,7 @@ def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
     assert not result.success
     told = metadata(result, "bounce")
     assert (told["bounced"], told["failed"], told["left"]) == (1, 1, 2)
-    rows = {r.data["processor"]: r.data for r in told["processors_table"].records}
+    rows = {r.data["container"]: r.data for r in told["outcomes"].records}
     assert rows["1-0"]["outcome"] == "failed"
     assert "failed to start" in rows["1-0"]["why"]
     assert rows["0"]["outcome"] == "waiting"

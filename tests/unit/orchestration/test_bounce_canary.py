@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
-from samza_dagster.orchestration.operations.loop import RunEnd
+from samza_dagster.orchestration.operations.progress import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement.state import PlacementAsk
 from tests.rig.bounce_world import BounceWorld

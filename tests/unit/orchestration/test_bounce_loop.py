@@ -12,12 +12,12 @@ from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.row import Bounced, Result
-from samza_dagster.orchestration.operations.loop import RunEnd
+from samza_dagster.orchestration.operations.progress import Progress, Result, RunEnd
+from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
+from samza_dagster.orchestration.plans.bounce import make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.placement import texts
@@ -34,17 +34,17 @@ BOTH = pytest.mark.parametrize("coordinator", ["samza_dagster", "samza"])
 class Book:
     """A ledger that outlives its worker, as Dagster's does."""
 
-    rows: list[Bounced] = field(default_factory=list)
+    rows: list[Progress] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     check: bool | None = None
     asked_check: int = 0
     tags: list[str | None] = field(default_factory=list)
 
-    def log(self, text: str, row: Bounced | None = None) -> None:
+    def log(self, text: str, row: Progress | None = None) -> None:
         self.lines.append(text)
 
-    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
+    def finished(self, row: Progress, rows: Mapping[str, Progress], done: int) -> None:
         self.rows.append(row)
 
     def progress(self, text: str) -> None:
@@ -54,7 +54,7 @@ class Book:
         self.asked_check += 1
         return self.check if self.asked_check > 1 else None
 
-    def back(self) -> dict[str, Bounced]:
+    def back(self) -> dict[str, Progress]:
         return {r.processor: r for r in self.rows if r.status is UnitStatus.BACK}
 
 
@@ -63,14 +63,14 @@ def policies() -> PlacementPolicies:
     return PlacementPolicies(verify_timeout_s=60, lag_limit=100, timeout_s=300)
 
 
-def plan_of(world: BounceWorld, **config: object) -> BouncePlan:
+def plan_of(world: BounceWorld, **config: object) -> UnitsPlan:
     made = RollingBounceConfig(**{"canaries": 0, **config})  # pyright: ignore[reportArgumentType]
     return make_plan(world.view(), made, policies())
 
 
-def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root") -> Result:
+def run(world: BounceWorld, book: Book, plan: UnitsPlan, *, root: str = "root") -> Result:
     holds: dict[str, str] = {}
-    made = Bounce(
+    made = Runner(
         world.client(),
         plan,
         root,
@@ -86,7 +86,7 @@ def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root")
     return result
 
 
-def most_at_once(rows: list[Bounced]) -> int:
+def most_at_once(rows: list[Progress]) -> int:
     """Of those that were down or not yet back."""
     spans = [(r.asked_ms, r.back_ms) for r in rows if r.asked_ms and r.back_ms]
     return max(sum(a <= at < b for a, b in spans) for at, _ in spans)

@@ -16,10 +16,10 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
-from samza_dagster.orchestration.bounce.record import RunLedger
-from samza_dagster.orchestration.bounce.row import planned
+from samza_dagster.orchestration.operations.progress import Progress
+from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.plans.bounce import (
-    BouncePlan,
+    UnitsPlan,
     describe,
     make_plan,
 )
@@ -161,7 +161,7 @@ def named_job() -> JobView:
     return JobView("demo", "1", "run-1", processors, {}, coordinator="samza_dagster")
 
 
-def bounce() -> BouncePlan:
+def bounce() -> UnitsPlan:
     """Of the whole job."""
     return make_plan(named_job(), RollingBounceConfig(canaries=0), PlacementPolicies())
 
@@ -188,16 +188,14 @@ def test_the_map_of_a_snapshot_has_its_rows_modes() -> None:
 
 
 def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
-    """A plan of an earlier release has no groups: of Samza's ids the names tell them."""
+    """Not what the ids look like."""
     said: list[Any] = []
     log = SimpleNamespace(info=lambda _, extra: said.append(extra["group"]))
     run = SimpleNamespace(run_id="run")
     context = cast("Any", SimpleNamespace(log=log, instance=None, run=run))
     for pid in (OF_UUID, "spare", "proc-2"):
-        RunLedger(context, bounce()).log("it waits", planned(bounce(), pid))
+        RunLedger(context, bounce()).log("it waits", Progress.of(bounce().unit_of[pid]))
     assert said == [UUID, "proc-1", "proc-2"]
-    former = replace(bounce(), groups=None)
-    assert [former.group_of(pid) for pid in ("0", "0-0", "1-1")] == ["0", "0", "1"]
 
 
 def test_what_fell_silent_is_failed_over_if_it_is_an_active_and_else_restarted() -> None:

@@ -1,22 +1,21 @@
-"""What a bounce leaves in Dagster: an event for each processor, its progress, how it ended."""
+"""What an operation leaves in Dagster: its log and progress, and of a bounce an event for each container."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.bounce.shown import bounce_svg
 from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
-from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan
+from samza_dagster.orchestration.operations.shown import progress_svg
+from samza_dagster.orchestration.plans.units import BounceJudge, Unit, UnitsPlan
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
@@ -28,32 +27,34 @@ THERE = "samza/judged-after"
 
 
 class RunLedger:
-    """The ledger of one run: its log, its events, its tags."""
+    """The ledger of one run: its log, its tags, and events of the asset `recorded_in` if there is one."""
 
     def __init__(
         self,
         context: dg.OpExecutionContext,
-        plan: BouncePlan,
-        prefix: str = "",
+        plan: UnitsPlan,
+        recorded_in: dg.AssetKey | None = None,
         partition: str | None = None,
     ) -> None:
         self._context = context
         self._partition = partition
-        self._key = asset_key(prefix, BOUNCES)
+        self._key = recorded_in
         self._plan = plan
         self._tell = runs.ProgressTag(context)
 
-    def log(self, text: str, row: Bounced | None = None) -> None:
+    def log(self, text: str, row: Progress | None = None) -> None:
         """A line of the run's log; as JSON it names the request and the group of `row`."""
         group = self._plan.group_of(row.processor) if row else None
         ids = {"request": row.uuid or None, "group": group} if row else {}
         self._context.log.info(text, extra=ids)
 
-    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
-        """An observation of `bounce_history`; its numbers are plotted over time.
+    def finished(self, row: Progress, rows: Mapping[str, Progress], done: int) -> None:
+        """An observation of the asset, if there is one; its numbers are plotted over time.
 
-        With a picture of the bounce so far; of a large one with a picture at each tenth.
+        With a picture of all so far; of a large one with a picture at each tenth.
         """
+        if self._key is None:
+            return
         total = len(rows)
         metadata: dict[str, Any] = {
             "job": self._plan.job,
@@ -72,7 +73,7 @@ class RunLedger:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
             hang = Gallery(self._context.instance, self._context.run_id).hang
-            drawn = hang(bounce_svg(rows.values()), f"bounce_{done}")
+            drawn = hang(progress_svg(rows.values()), f"bounce_{done}")
             metadata = {"progress": drawn, **metadata}
         self._context.log_event(
             dg.AssetObservation(
@@ -111,9 +112,9 @@ def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | N
     return None if newest is None else newest[0].passed
 
 
-def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Bounced]:
+def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Progress]:
     """What the runs of a chain recorded, oldest first if the runs are."""
-    rows: list[Bounced] = []
+    rows: list[Progress] = []
     kind = dg.DagsterEventType.ASSET_OBSERVATION
     for run in chain:
         for entry in instance.all_logs(run.run_id, of_type=kind):
@@ -123,7 +124,7 @@ def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> li
     return rows
 
 
-def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Bounced]:
+def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Progress]:
     """Each container of a bounce in its order, as it was recorded last; WAITING without a record.
 
     `chain` has its runs, newest first. None before its plan is made.
@@ -131,22 +132,20 @@ def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> di
     newest = {row.processor: row for row in recorded(instance, reversed(chain))}
     for run in chain:
         for record in plan_records(instance, run):
-            hosts = cast("dict[str, str]", record["plan"]["hosts"])
-            modes = cast("dict[str, str]", record["plan"]["modes"])
-            order = [p for _, *processors in record["plan"]["units"] for p in processors]
-            planned = {p: Bounced(p, hosts.get(p, ""), modes[p]) for p in order}
+            units = read_back(tuple[Unit, ...], record["plan"]["units"])
+            planned = {unit.processor: Progress.of(unit) for unit in units}
             return {p: newest.get(p, row) for p, row in planned.items()} | newest
     return newest
 
 
-def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
+def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Progress]:
     """Processors that a run of this bounce saw back, by their newest record."""
     chain = reversed(runs.chain(instance, root))
     newest = {row.processor: row for row in recorded(instance, chain)}
     return {p: row for p, row in newest.items() if row.status is UnitStatus.BACK}
 
 
-def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Bounced]:
+def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Progress]:
     """Failures that count on in this run: those that its dead worker's runs recorded.
 
     Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
@@ -157,6 +156,6 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     return {p: row for p, row in newest.items() if row.status is UnitStatus.FAILED}
 
 
-def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
+def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Progress:
     """The row that an observation has kept."""
-    return read_back(Bounced, metadata[ROW].value)
+    return read_back(Progress, metadata[ROW].value)
