@@ -117,7 +117,7 @@ def carried_out(
             *(samza.client, plan, root, ledger, samza.holds),
             known=known_back(instance, root),
             failed=failed_before(instance, run),
-            commits=OwnCommits.of_run(context, lambda: runs.chain(instance, root)),
+            commits=OwnCommits.of_run(context),
         )
         try:
             result = rolling.run()

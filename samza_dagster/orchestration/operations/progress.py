@@ -24,43 +24,46 @@ class RunEnd(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """One unit as far as it is carried out. Times are in ms since the epoch.
-
-    `host` is where its container was, `now_on` where it was seen last, as incarnation `execution`. `at` is the step
-    that it is at. `uuid` is its newest request, `attempt` the number of that. `asked_ms` is of its first request.
-    `stop_ms`, `in_ms` and `failed_ms` are by the coordinator's clock, 0 where the answer isn't on
-    record any more; `back_ms` is by the clock of the run.
-
-    `down_s` is from the container's stop until it checked in, by the coordinator's clock; None when the stop wasn't
-    told. `first_commit_s` is from there to its first commit, `seconds` from its request until it was back.
-    `failed_ms` is of a request that failed after it had stopped the container: nobody has seen it start.
-    `until_ms`: it fails then, by the run's clock, if it stays as it is. `committed` is where the checkpoint topic
-    ended when it was back. `standby` was started for its move, and lived between `standby_since_ms` and `standby_until_ms`.
-    """
+    """One unit as far as it is carried out. Times are in ms since the epoch."""
 
     processor: str
     host: str
+    """Where its container was when the plan was made."""
     mode: str
     status: UnitStatus = UnitStatus.WAITING
     what: str = ""
     at: int = 0
+    """The number of the step that it is at."""
     attempt: int = 0
     uuid: str = ""
+    """Its newest request, of which `attempt` is the number."""
     asked_ms: int | None = None
+    """When its first request was written."""
     stop_ms: int | None = None
+    """By the coordinator's clock, as the next two."""
     in_ms: int | None = None
+    """When its container checked in; 0 where the answer isn't on record any more."""
     back_ms: int | None = None
+    """By the clock of the run."""
     failed_ms: int | None = None
+    """Of a request that failed after it had stopped the container: nobody has seen it start."""
     down_s: float | None = None
+    """From the stop to the check-in, by the coordinator's clock; None when no stop was reported."""
     first_commit_s: float | None = None
+    """From the stop to the first commit after it."""
     seconds: float | None = None
+    """From its request until it was back."""
     until_ms: int | None = None
+    """It fails then, by the run's clock, if it stays as it is."""
     lag: int | None = None
     now_on: str = ""
     execution: str = ""
+    """The incarnation that was seen last, on host `now_on`."""
     why: str = ""
     committed: int | None = None
+    """Where the checkpoint topic ended when it was back."""
     standby: str | None = None
+    """Started for its move; it lived between the next two, by the coordinator's clock."""
     standby_since_ms: int | None = None
     standby_until_ms: int | None = None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.chain import plan_records, read_back
+from samza_dagster.orchestration.chain import plan_records, read_back, remember, remembered
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.progress import Progress
@@ -22,8 +21,8 @@ from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
 KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
-THERE = "samza/judged-after"
-"""Run tag: results of the judging check that were there when its bake was over."""
+JUDGED_AFTER = "judged-after"
+"""Results of the judging check that were there when its bake was over, in the chain's memory."""
 
 
 class RunLedger:
@@ -97,17 +96,17 @@ class RunLedger:
 def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | None:
     """Whether the newest result passed of those that weren't there when a run of the chain asked first.
 
-    None while there is no such result. The tag of that run has which were there.
+    None while there is no such result. That run remembers which were there.
     """
     instance, run = context.instance, context.run
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
     found = newest_evaluations(instance, key)
     chain = runs.chain(instance, runs.root_of(run))
-    before = next((r.tags[THERE] for r in reversed(chain) if THERE in r.tags), None)
+    before = next(iter(remembered(reversed(chain), JUDGED_AFTER)), None)
     if before is None:
-        instance.add_run_tags(run.run_id, {THERE: json.dumps(sorted(found))})
+        remember(instance, run.run_id, JUDGED_AFTER, sorted(found))
         return None
-    new = [one for number, one in found.items() if number not in json.loads(before)]
+    new = [one for number, one in found.items() if number not in before]
     newest = max(new, key=lambda one: one[1], default=None)
     return None if newest is None else newest[0].passed
 

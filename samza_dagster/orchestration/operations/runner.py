@@ -212,7 +212,8 @@ class Runner:
                 if failed is not None:
                     work.row = failed
                 elif is_under_way:
-                    self._ledger.log(f"{p}: request {work.row.uuid} was asked before: following it")
+                    told = f"{p}: request {work.row.uuid} was asked before: following it"
+                    self._ledger.log(told, work.row)
                     work.begin(now_ms)
 
     def _let_go(self, because: str) -> None:

@@ -1,7 +1,7 @@
-"""One unit on its way: each request asked once and followed without waiting, then what it led to verified.
+"""One unit on its way: each request asked once, followed without waiting, and its effect verified.
 
-What is known of a unit comes from its requests, so whoever goes on with an operation finds each where it stands;
-where the answers are cleaned up, the state of the job tells.
+What is known of a unit comes from its requests, so whoever goes on with an operation finds each
+where it is; where the answers are cleaned up, the state of the job tells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, 
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitsPlan, UnitStep
-from samza_dagster.orchestration.requests.asking import HeldRequest, cancel, write
+from samza_dagster.orchestration.requests.asking import HeldRequest, ask, cancel
 from samza_dagster.orchestration.requests.step_request import (
     HELD,
     QUEUED,
@@ -60,8 +60,8 @@ DOING = {
 class Chain:
     """What the runs of one chain have asked for the units of their plan.
 
-    `holds` maps what was reserved and isn't committed to the uuid of its release. `commits` keeps where those of
-    started containers begin.
+    `holds` maps what was reserved and isn't committed to the uuid of its release. `commits` keeps
+    where those of started containers begin.
     """
 
     client: PlacementClient
@@ -96,8 +96,8 @@ class Chain:
     ) -> StepRequest:
         """Where the step's request stands.
 
-        Passes over a standby that was started, is gone or somebody else's by now, and never gave its place:
-        another one is started.
+        Passes over a standby that was started, is gone or somebody else's by now, and never gave
+        its place: another one is started.
         """
         name, processor = self.name(unit, step, standby_attempt), subject(step, standby)
 
@@ -137,15 +137,6 @@ class Chain:
         is_place = step.kind is Kind.PLACE and step.destination not in words
         return is_place and self.can.has_own_requests
 
-    def cancel(self, uuid: str) -> str:
-        """Ask that a request ends of which nothing is stopped yet; return what becomes of it, for a person."""
-        try:
-            if not cancel(self.client, self.root_run_id, uuid):
-                return f"request {uuid} goes on: Samza's wire has no cancel"
-        except SamzaDagsterError as error:
-            return f"request {uuid} goes on: {error}"
-        return f"asked that request {uuid} ends: nothing of it was stopped yet"
-
 
 def subject(step: UnitStep, standby: str | None) -> str:
     """Return whom a step is about."""
@@ -169,7 +160,6 @@ class UnitWork:
         self._request: Outcome | None = None
         self._hold: HeldRequest | None = None
         self._is_committed = False
-        self._deployment = ""
         self._moved_by = ""
         self._began_ms = self._looked_ms = 0
         self._step_began_ms: int | None = None
@@ -229,7 +219,8 @@ class UnitWork:
     def begin(self, now_ms: int) -> None:
         """Begin it, where an earlier run of the chain has left it.
 
-        After `Unreachable`, which is raised, it is as if it hadn't begun. Another error is a failure of this unit alone.
+        After `Unreachable`, which is raised, it is as if it hadn't begun. Another error is a failure
+        of this unit alone.
         """
         before = self.row
         self.row = replace(before, status=UnitStatus.IN_FLIGHT, asked_ms=now_ms, why=self.unit.why)
@@ -277,7 +268,7 @@ class UnitWork:
             standby = self.row.standby
             return f"standby {standby} runs on" if standby else "nothing of it is held"
         if self.row.stop_ms is None:
-            return self._chain.cancel(request.uuid)
+            return cancel(self._chain.client, self._chain.root_run_id, request.uuid)
         return f"request {request.uuid} is in flight, the coordinator goes on with it"
 
     def fail(self, why: str) -> None:
@@ -380,56 +371,39 @@ class UnitWork:
         if asked.by_state and self._is_so(step, now_ms):
             self._pass_by_state(step, now_ms)
             return
-        hold = chain.holds_destination(step)
-        name = chain.name(unit, step, self.standby_attempt)
-        held = HeldRequest(
-            chain.client, chain.root_run_id, chain.holds, asked.uuid, asked.attempt, name
-        )
-        self._hold, self._is_committed = (held if hold else None), not hold
+        hold = None
+        if chain.holds_destination(step):
+            name = chain.name(unit, step, self.standby_attempt)
+            of_chain = (chain.client, chain.root_run_id, chain.holds)
+            hold = HeldRequest(*of_chain, asked.uuid, asked.attempt, name)
+        self._hold, self._is_committed = hold, hold is None
         why = self._of_step(f"asked, request {asked.uuid}")
         self.row = replace(self.row, attempt=asked.attempt, uuid=asked.uuid, why=why)
-        is_first = not any(ended.request for ended in self.ended)
-        response = asked.response
-        if response is not None:
-            # When it was asked isn't on record any more; its newest status is later.
-            self._asked_at(response.timestamp, response.deployment_id, is_first=is_first)
-            begun = bool(details_of(response).stopped)
-            if hold and not begun and not response.status_code.is_terminal:
-                held.note()
-            self._request = Outcome.of(step.name, asked, step.destination, hold=hold)
-            return
-        if hold:
-            held.note()
-        elif limits.lag_s and not limits.is_shown_by_work(unit.mode) and self._awaits_lag():
+        if asked.response is None and hold is None and self._awaits_lag():
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in chain.client.lag() if r.processor_id == unit.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
-        try:
-            made = write(
-                chain.client,
-                RequestKind(step.kind.value),
-                subject(step, self.row.standby),
-                step.destination,
-                uuid=asked.uuid,
-                expiry_s=limits.request_expiry_s,
-                hold=hold,
-            )
-        except InvalidInput:
-            held.forget()
-            raise
-        self._asked_at(made.timestamp, made.deployment_id, is_first=is_first)
-        self._began_ms = now_ms
-        self._request = Outcome.of(
-            step.name, asked, step.destination, hold=hold, asked_ms=made.timestamp
+        self._request = ask(
+            chain.client,
+            RequestKind(step.kind.value),
+            subject(step, self.row.standby),
+            step.destination,
+            step=step.name,
+            asked=asked,
+            hold=hold,
+            expiry_s=limits.request_expiry_s,
         )
-
-    def _asked_at(self, at_ms: int, deployment: str, *, is_first: bool) -> None:
-        self._deployment = deployment
-        if is_first:
-            self.row = replace(self.row, asked_ms=at_ms)
+        self._began_ms, asked_ms = now_ms, self._request.asked_ms
+        if asked_ms is None and asked.response is not None:
+            # When it was asked isn't on record any more; its newest status is later.
+            asked_ms = asked.response.timestamp
+        if not any(ended.request for ended in self.ended):
+            self.row = replace(self.row, asked_ms=asked_ms)
 
     def _awaits_lag(self) -> bool:
-        return any(step.kind is Kind.WAIT_BACK for step in self.unit.steps)
+        limits = self._chain.plan.limits
+        by_report = limits.lag_s > 0 and not limits.is_shown_by_work(self.unit.mode)
+        return by_report and any(step.kind is Kind.WAIT_BACK for step in self.unit.steps)
 
     def _follow(self, step: UnitStep, view: JobView, now_ms: int) -> bool:
         request, limits = self._request, self._chain.plan.limits
@@ -447,8 +421,8 @@ class UnitWork:
         until_ms = self._began_ms + round(limits.timeout_s * 1000)
         self.row = replace(self.row, why=why, until_ms=until_ms)
         over = ""
-        if self._deployment and not self._chain.can.answers_late:
-            over = view.why_over(self._deployment)
+        if not self._chain.can.answers_late:
+            over = view.why_over(request.deployment)
         if over:
             self.fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
         elif now_ms > until_ms:
@@ -642,7 +616,8 @@ class UnitWork:
         until_ms = self._began_ms + round(max(within_s, 1.0) * 1000)
         if now_ms > until_ms:
             since = "since it is looked at again" if self._again else "after it has checked in"
-            self.fail(f"{lacks.seen}, {within_s:g} s {since}")
+            fix = f"; fix: {lacks.fix}" if lacks.fix else ""
+            self.fail(f"{lacks.seen}, {within_s:g} s {since}{fix}")
             return False
         is_up = lag.is_up and lacks.is_lag
         self.row = replace(

@@ -43,8 +43,8 @@ class Kind(StrEnum):
 class UnitStep:
     """One request, or one wait: for a warm standby, or for the sign that a container works.
 
-    `name` is unique among the requests of its unit; empty for that of a restart, which is the unit itself.
-    `processor` may be `NEW`: the standby that the unit's step of kind `START_STANDBY` has started.
+    `name` is unique among the requests of its unit; empty for that of a restart, which is the unit
+    itself. `processor` may be `NEW`: the standby that the unit's step of kind `START_STANDBY` has started.
     """
 
     name: str
@@ -74,7 +74,8 @@ class Unit:
     """What is done for one container, and why.
 
     `group_id` is its container group, which nothing else may touch meanwhile. `stops_active`: an
-    active is down for a while. `host` is where it was when the plan was made, as incarnation `former`.
+    active is down for a while. `host` is where it was when the plan was made, as incarnation
+    `former`.
     """
 
     processor: str
@@ -166,15 +167,11 @@ class SeveralConfig(CatchUpConfig, RunConfig):
 
 @dataclass(frozen=True)
 class UnitsPlan:
-    """Units of work on a job, decided before anything is asked.
-
-    `what` names the work; `subject` is the host that is drained. `batches` are units that go together, in the order
-    in which they go; empty: each for itself. `judge` has the word on the canary. `watch_after`: a group somebody else acts
-    on isn't touched, and who was back is watched until the end. `notices` say what is to be known before.
-    """
+    """Units of work on a job, decided before anything is asked."""
 
     what: str
     subject: str
+    """The host that is drained; empty for work on the whole job."""
     job: str
     coordinator: str
     units: tuple[Unit, ...]
@@ -183,9 +180,13 @@ class UnitsPlan:
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
     notices: tuple[str, ...] = ()
+    """What is to be known before it."""
     batches: tuple[Batch, ...] = ()
+    """Units that go together, in the order in which they go; empty: each for itself."""
     judge: BounceJudge | None = None
+    """Decides on the canary; None: what can be seen of it does."""
     watch_after: bool = False
+    """Groups that somebody else acts on aren't touched; who was back is watched until the end."""
 
     @property
     def prefix(self) -> str:

@@ -57,7 +57,7 @@ def test_each_container_is_an_event_of_bounce_history(
     assert [row.processor for row in recorded(instance, [run])] == ["0-0", "1-0", "0", "1"]
     dry = bounce(instance, dry_run=True)
     text = metadata(dry, "plan_bounce")["what"]
-    assert "Expected downtime of an active" in text
+    assert "s from its stop to its first commit, as in run" in text
 
 
 def test_a_dry_run_tells_the_order_and_writes_nothing(

@@ -39,7 +39,7 @@ class Book:
     told: list[str] = field(default_factory=list)
     check: bool | None = None
     asked_check: int = 0
-    tags: list[str | None] = field(default_factory=list)
+    tags: list[object] = field(default_factory=list)
 
     def log(self, text: str, row: Progress | None = None) -> None:
         self.lines.append(text)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
-from samza_dagster.model import TaskMode
+from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
 from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations.work import Chain
@@ -47,7 +47,10 @@ def job() -> JobView:
 def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
     cancels = list[str]()
-    client = SimpleNamespace(view=job, cancel=lambda _, uuid: cancels.append(uuid))
+    ended = SimpleNamespace(status_code=StatusCode.FAILED, response_message="")
+    client = SimpleNamespace(
+        view=job, cancel=lambda _, uuid: cancels.append(uuid), wait=lambda *_, **__: ended
+    )
     asking.cancel(cast("Any", client), "root", "the request")
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
     hold.note()
