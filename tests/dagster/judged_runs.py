@@ -40,6 +40,7 @@ def drained_world() -> SteppedJob:
         hosts={
             f"host-{n}": HostView(f"host-{n}", "alive", free_memory_mb=900) for n in range(1, 7)
         },
+        goes_on_after=1,
         at={**at, "3": "host-4", "3-0": "host-1"},
         container_memory_mb=300,
         lag_now={processor: [lag] for processor, lag in lags.items()},

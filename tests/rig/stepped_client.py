@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tests.rig.stepped_job import SteppedJob
 
 _FOR_EVER_S = 1e6
-_OFTEN = 10
-"""Looks without a wait: an op that waits has fewer between two waits."""
 
 
 @dataclass
@@ -81,7 +79,7 @@ class SteppedClient(Worker):
         if not is_open or (found is not None and terminal(found)):
             return found
         world.looked_at[uuid] += 1
-        if world.looked_at[uuid] < _OFTEN:
+        if world.looked_at[uuid] < world.goes_on_after:
             return found
         world.looked_at[uuid] = 0
         world.breaks_at("wait" if found is None else found.response_message)
