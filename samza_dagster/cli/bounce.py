@@ -23,7 +23,7 @@ from samza_dagster.errors import InvalidInput
 if TYPE_CHECKING:
     import dagster as dg
 
-    from samza_dagster.orchestration.bounce.row import Bounced
+    from samza_dagster.orchestration.operations.progress import Progress
 
 _SHOWN = 10
 _NOT_YET = "not yet"
@@ -73,14 +73,13 @@ def status(*, run: str | None, job: str | None, home: Path, as_json: bool) -> No
       samza-dagster bounce status
       samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.status == "failed")'
     """
-    from samza_dagster.orchestration.bounce import record as bounce_record
-    from samza_dagster.orchestration.operations import runs
+    from samza_dagster.orchestration.operations import record, runs
 
     with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
         if run:
             found = [runs.find(instance, run, job)]
             chain = runs.chain(instance, runs.root_of(found[0]))
-            rows = bounce_record.all_rows(instance, chain)
+            rows = record.all_rows(instance, chain)
         else:
             found, rows = runs.runs_of(instance, job, limit=_SHOWN), {}
         shown = [_run(instance, one) for one in found]
@@ -132,18 +131,18 @@ def _ms(when: datetime | None) -> int | None:
     return round(known.timestamp() * 1000)
 
 
-def _plain(row: Bounced) -> dict[str, Any]:
+def _plain(row: Progress) -> dict[str, Any]:
     return {**vars(row), "status": _outcome(row)}
 
 
-def _outcome(row: Bounced) -> str:
+def _outcome(row: Progress) -> str:
     """Events are of those that are back, failed or stuck: of the others none tells more."""
     from samza_dagster.orchestration.operations.schedule import UnitStatus
 
     return _NOT_YET if row.status is UnitStatus.WAITING else row.status.value
 
 
-def _print_rows(rows: list[Bounced]) -> None:
+def _print_rows(rows: list[Progress]) -> None:
     print_table(
         "Containers",
         ("processor", "outcome", "host", "asked", "down s", "s until back", "back at", "why"),

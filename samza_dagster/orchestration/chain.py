@@ -22,6 +22,8 @@ PLAN_RECORD = "plan_record"
 MOST_PLAIN = 30_000
 """Bytes; ten thousand containers take 2 MB plain, 40 kB packed."""
 _PACKED = "xz+base64 of JSON"
+MEMORY = "samza/chain"
+"""Run tag: what the runs of a chain remember beside their plan and their requests, as JSON."""
 T = TypeVar("T")
 
 
@@ -44,6 +46,27 @@ def others_of_chain(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
     """Returns the other runs of this run's chain, the oldest first."""
     runs = chain_of(context.instance, root_run_id(context))
     return [run for run in runs if run.run_id != context.run.run_id]
+
+
+def remembered(runs: Iterable[dg.DagsterRun], part: str) -> list[Any]:
+    """Return what these runs remember under this name, in their order."""
+    return [memory[part] for memory in map(_memory, runs) if part in memory]
+
+
+def remember(instance: dg.DagsterInstance, run_id: str, part: str, value: object) -> None:
+    """Keep a value in the run's tag, beside what that has under other names."""
+    run = instance.get_run_by_id(run_id)
+    memory = {**(_memory(run) if run is not None else {}), part: value}
+    instance.add_run_tags(run_id, {MEMORY: json.dumps(memory, separators=(",", ":"))})
+
+
+def _memory(run: dg.DagsterRun) -> dict[str, Any]:
+    """Empty where somebody else wrote the tag, and it can't be read."""
+    try:
+        found: object = json.loads(run.tags.get(MEMORY, "{}"))
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def kept(record: Mapping[str, Any]) -> dict[str, Any]:

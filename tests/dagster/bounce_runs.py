@@ -11,8 +11,9 @@ import pytest
 from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.chain import ROOT
+from samza_dagster.orchestration.operations import runner
+from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.bounce_world import BounceWorld
@@ -30,8 +31,11 @@ class BounceSamza(SamzaClientResource):
 def in_virtual_time(world: BounceWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The world is the one of all runs to come, and its clock is theirs."""
     WORLDS["bounce"] = world
-    clocked = functools.partial(Bounce, sleep=world.sleep, now_ms=world.clock)
-    monkeypatch.setattr(bouncing, "Bounce", clocked)
+    clocked = functools.partial(Runner, sleep=world.sleep, now_ms=world.clock)
+    monkeypatch.setattr(runner, "POLL_S", 0.25)
+    monkeypatch.setattr(runner, "LOOK_MS", 1_000)
+    monkeypatch.setattr(runner, "LAG_MS", 2_000)
+    monkeypatch.setattr(bouncing, "Runner", clocked)
 
 
 def definitions() -> dg.Definitions:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import SingletonThreadPool
 
 from samza_dagster.orchestration.instance import write_instance
-from samza_dagster.orchestration.operations import loop, runner
+from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.requests import heartbeat
 from tests.rig.stepped_job import SteppedJob
 
@@ -92,10 +92,11 @@ def world(request: pytest.FixtureRequest) -> Iterator[SteppedJob]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits looks again after ten milliseconds, also at lags: what is awaited is played, and there."""
-    monkeypatch.setattr(loop, "POLL_S", 0.01)
+    """Who waits looks again after ten milliseconds: what is awaited is played, and there."""
+    monkeypatch.setattr(runner, "POLL_S", 0.002)
+    monkeypatch.setattr(runner, "LOOK_MS", 10)
+    monkeypatch.setattr(runner, "LAG_MS", 10)
     monkeypatch.setattr(heartbeat, "POLL_S", 0.01)
-    monkeypatch.setattr(runner, "LAG_EVERY_MS", 10)
 
 
 @pytest.fixture

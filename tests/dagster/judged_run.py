@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,14 +60,21 @@ class JudgedRun:
         assert not world.released
         if isinstance(world, SteppedJob):
             assert world.kinds == asked
-            _judge_answers(world, root)
+            _judge_answers(world, root, self.requests)
         else:
             _judge_bounce(world, root, at_once=int(str(self.config["at_once"])))
 
 
-def _judge_answers(world: SteppedJob, root: str) -> None:
+def commit_of(root: str, step: str) -> str:
+    """The uuid of the commit of a step's first request."""
+    work, _, rest = step.partition("/")
+    return request_uuid(root, f"{work}-commit/{rest}" if rest else "commit", 0)
+
+
+def _judge_answers(world: SteppedJob, root: str, requests: Iterable[str]) -> None:
     holds = [uuid for uuid, kind in world.kinds.items() if kind == "hold"]
-    assert world.committed == {uuid: request_uuid(root, "commit", 0) for uuid in holds}
+    steps = {request_uuid(root, step, 0): step for step in requests}
+    assert world.committed == {uuid: commit_of(root, steps[uuid]) for uuid in holds}
     assert {answers[-1].status_code for answers in world.answers.values()} == {SUCCEEDED}
     assert not world.cancelled
     for together in world.together:

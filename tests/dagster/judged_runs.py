@@ -40,6 +40,7 @@ def drained_world() -> SteppedJob:
         hosts={
             f"host-{n}": HostView(f"host-{n}", "alive", free_memory_mb=900) for n in range(1, 7)
         },
+        goes_on_after=1,
         at={**at, "3": "host-4", "3-0": "host-1"},
         container_memory_mb=300,
         lag_now={processor: [lag] for processor, lag in lags.items()},
@@ -143,13 +144,13 @@ DRAIN = JudgedRun(
     config={"host": "host-1", "steady_s": 0, "at_once": 2},
     world=drained_world,
     requests={
-        f"{_DRAIN}/3-0/move": "place",
-        f"{_DRAIN}/0/away": "place",
-        f"{_DRAIN}/0/move": "place",
-        f"{_DRAIN}/2/move": "place",
+        f"{_DRAIN}/3-0/move": "hold",
+        f"{_DRAIN}/0/away": "hold",
+        f"{_DRAIN}/0/move": "hold",
+        f"{_DRAIN}/2/move": "hold",
         f"{_DRAIN}/1/spin_up": "start-standby",
         f"{_DRAIN}/1/gives_place": "stop-standby",
-        f"{_DRAIN}/1/move": "place",
+        f"{_DRAIN}/1/move": "hold",
     },
     starts={"3-0": 1, "0-0": 1, "0": 1, "2": 1, "1-1": 1, "1": 1},
     at={

@@ -105,10 +105,10 @@ WORKER_ROWS = (
     _of_worker(BOUNCE, "reserve 0", by_hand=True),
     _of_worker(BOUNCE, "commit 0", heard=True),
     *_boundaries(DRAIN, "plan_drain_host"),
-    _of_worker(DRAIN, "place 0", by_hand=True),
+    _of_worker(DRAIN, "reserve 0", by_hand=True),
     _of_worker(DRAIN, "start_standby 1", heard=True),
     _of_worker(DRAIN, "stop_standby 1-1", by_hand=True),
-    _of_worker(DRAIN, "place 1"),
+    _of_worker(DRAIN, "reserve 1"),
     _of_worker(DRAIN, "processing 1", by_hand=True),
 )
 _ALL_DONE = (
@@ -129,14 +129,14 @@ _HELD = (
     (VIA, Point("after wait_until_warm")),
     (VIA_WAITING, Point("after spin_up")),
     (BOUNCE, Point("reserve 0")),
-    (DRAIN, Point("place 0")),
+    (DRAIN, Point("reserve 0")),
 )
 ROWS = (
     *(Row(judged_run, who, point) for who in (DAEMON, CODE) for judged_run, point in _HELD),
     Row(MOVE, WEBSERVER, Point("after reserve")),
     Row(VIA_WAITING, WEBSERVER, Point("after spin_up")),
     Row(BOUNCE, WEBSERVER, Point("reserve 0")),
-    Row(DRAIN, WEBSERVER, Point("place 0")),
+    Row(DRAIN, WEBSERVER, Point("reserve 0")),
     *WORKER_ROWS,
     *(
         Row(judged_run, WORKER, Point(f"after {last}"), by_hand=True, whole=True)

@@ -25,10 +25,10 @@ def test_each_container_leaves_as_suits_it(world: SteppedJob, run: Run) -> None:
     assert result.output_for_node("drain") == 4
     asked = [(kind, p) for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True)]
     assert asked == [
-        ("place", "3-0"),
-        *(("place", "0-0"), ("place", "0")),
-        ("place", "2"),
-        *(("start-standby", "1"), ("stop-standby", "1-1"), ("place", "1")),
+        ("hold", "3-0"),
+        *(("hold", "0-0"), ("hold", "0")),
+        ("hold", "2"),
+        *(("start-standby", "1"), ("stop-standby", "1-1"), ("hold", "1")),
     ]
     assert on(world) == []
     assert world.at["0"] == "host-2"
@@ -49,14 +49,14 @@ def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
     rows = [row.data for row in shown["steps"].records]
     assert all(row["at"] and row["seconds"] >= 0 for row in rows)
     drawn = base64.b64decode(shown["progress"].partition("base64,")[2][:-1]).decode()
-    assert "4 of 4 done" in drawn
+    assert "4 of 4 back" in drawn
     timeline = base64.b64decode(shown["timeline"].partition("base64,")[2][:-1]).decode()
     assert "SUCCEEDED" in timeline
     assert shown["just_in_time_standbys"] == 1
     assert "MiB·h in 1 standbys" in shown["standby_memory"]
     assert "300 MiB all the time" in shown["permanent_standbys_instead"]
     assert shown["move_longest_stop_to_first_commit_seconds"] > 0
-    assert {r.data["state"] for r in shown["outcomes"].records} == {"done"}
+    assert {r.data["outcome"] for r in shown["outcomes"].records} == {"back"}
 
 
 @pytest.mark.parametrize("at_once", [1, 4])

@@ -7,6 +7,7 @@ import pytest
 from placement_runs import Run
 from test_dagster_holds import log_of
 
+from samza_dagster.orchestration.operations import progress_log
 from samza_dagster.orchestration.requests import heartbeat
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
@@ -19,6 +20,7 @@ MOVE = {"processor": "0", "destination": "host-2"}
 @pytest.fixture(autouse=True)
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
+    monkeypatch.setattr(progress_log, "EVERY_MS", 0)
 
 
 @pytest.mark.longdagster
@@ -69,6 +71,5 @@ def test_the_units_of_a_drain_are_told_of(
     result = run("drain_host", **config)
     assert not result.success
     log = log_of(instance, result)
-    assert "waiting: request" in log
-    assert "is IN_PROGRESS: " in log
-    assert "waiting: no input offset grew in a commit yet; 0 is running" in log
+    assert ": move: its place is held" in log
+    assert ": processes: no input offset grew in a commit since its start, given up at" in log

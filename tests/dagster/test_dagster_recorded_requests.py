@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from judged_run import commit_of
 from placement_runs import Run
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.dagster
             "drain_host",
             {"processor": None, "host": "host-1"},
             "drain_host/host-1/0/move",
-            ("place", "0", "host-2"),
+            ("hold", "0", "host-2"),
         ),
     ],
 )
@@ -57,5 +58,5 @@ def test_a_job_asks_under_the_uuid_of_its_step(
     uuid = request_uuid(result.run_id, step, 0)
     assert list(world.requests) == [uuid]
     assert (world.kinds[uuid], *world.asked[0]) == asked
-    commit = {uuid: request_uuid(result.run_id, "commit", 0)} if asked[0] == "hold" else {}
+    commit = {uuid: commit_of(result.run_id, step)} if asked[0] == "hold" else {}
     assert world.committed == commit

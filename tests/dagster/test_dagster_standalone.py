@@ -14,7 +14,6 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
-from samza_dagster.orchestration.bounce import loop as bouncing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import check_tick, failover_tick
 from samza_dagster.orchestration.watch.settings import AutoFailover
@@ -112,11 +111,9 @@ def test_a_processor_is_restarted_and_nothing_moves(
 
 
 def test_a_bounce_restarts_each_processor_once_and_moves_no_task(
-    job: StandaloneJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    job: StandaloneJob, instance: dg.DagsterInstance
 ) -> None:
     """Who has standbys alone goes first, as in a cluster."""
-    monkeypatch.setattr(bouncing, "LOOK_MS", 10)
-    monkeypatch.setattr(bouncing, "LAG_MS", 10)
     before = job.places
     assert run(instance, "rolling_bounce", {"canaries": 0, "bake_s": 0}).success
     assert [r.processor_id for r in job.asked] == ["c", "a", "b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from samza_dagster.orchestration.bounce import record as bounce_record
+from samza_dagster.orchestration.operations import record as bounce_record
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from tests.rig.cockpit import Cockpit

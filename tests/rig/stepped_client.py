@@ -71,6 +71,26 @@ class SteppedClient(Worker):
         super().close()
         self._world.closed += 1
 
+    def response(self, uuid: str) -> PlacementResponse | None:
+        """A look at a request: by who looks often enough the next status comes."""
+        world = self._world
+        found = self._call("response", uuid)
+        is_open = uuid in world.requests and uuid not in {*world.forgotten, *world.dropped}
+        if not is_open or (found is not None and terminal(found)):
+            return found
+        world.looked_at[uuid] += 1
+        if world.looked_at[uuid] < world.goes_on_after:
+            return found
+        world.looked_at[uuid] = 0
+        world.breaks_at("wait" if found is None else found.response_message)
+        world.pass_by(world.status_s)
+        newest = world.go_on(uuid)
+        if newest is None:
+            return found
+        if terminal(newest):
+            world.goes_away(newest.response_message)
+        return newest
+
     def wait(
         self,
         uuid: str,
@@ -79,6 +99,7 @@ class SteppedClient(Worker):
         **named: Any,
     ) -> PlacementResponse:
         given = len(self._world.answers.get(uuid, ()))
+        self._world.looked_at[uuid] = 0
         wait = Wait(self._world, uuid, given if self._client.wrote(uuid) else min(1, given))
 
         def look(left_s: float) -> None:

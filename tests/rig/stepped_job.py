@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,8 @@ class SteppedJob(PlayedJob):
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
     Of a request that is waited for it goes on by one status each time that the one before was
-    taken. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
+    taken; so does one at its `goes_on_after`th look
+    without a wait, of which an op that waits has fewer. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
     are on or were, and `any_host` is what the AM takes for ANY_HOST.
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
@@ -94,6 +96,8 @@ class SteppedJob(PlayedJob):
     dropped: set[str] = field(default_factory=set)
     last_commit: dict[str, int] = field(default_factory=dict)
     lag_seen: dict[str, list[int | None]] = field(default_factory=dict)
+    goes_on_after: int = 10
+    looked_at: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
         super().__post_init__()

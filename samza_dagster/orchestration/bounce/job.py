@@ -15,8 +15,8 @@ from samza_dagster.orchestration.history.names import BOUNCES, GROUP
 from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations.runs import NAME
-from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tags
@@ -24,7 +24,7 @@ from samza_dagster.orchestration.tags import job_tags
 RETRIES = 5
 
 
-@dg.op(out=plan_outs(BouncePlan, "The plan as text, on a dry run; or why not now."))
+@dg.op(out=plan_outs(UnitsPlan, "The plan as text, on a dry run; or why not now."))
 def plan_bounce(
     context: dg.OpExecutionContext,
     config: RollingBounceConfig,
@@ -42,7 +42,7 @@ def plan_bounce(
 
 
 @dg.op(out=dg.Out(description="What became of each container."))
-def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource) -> Any:
+def bounce(context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource) -> Any:
     """Restarts one container after the other, and goes on only when it is back."""
     from samza_dagster.orchestration.bounce import run
 
@@ -51,7 +51,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
 
 @dg.op(out=dg.Out(str, description="How the bounce ended, in some lines."))
 def summarize_bounce(
-    context: dg.OpExecutionContext, plan: BouncePlan, result: Any, samza: SamzaClientResource
+    context: dg.OpExecutionContext, plan: UnitsPlan, result: Any, samza: SamzaClientResource
 ) -> Iterator[dg.Output[str]]:
     """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
     from samza_dagster.orchestration.bounce import run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,6 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.canary import looked_up
-from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.record import (
-    RunLedger,
-    failed_before,
-    known_back,
-    measured,
-)
-from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.bounce.shown import summary, summary_metadata
-from samza_dagster.orchestration.chain import former_plan
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves.planning import (
     PREVIEW,
@@ -29,17 +19,19 @@ from samza_dagster.orchestration.moves.planning import (
     require_commits_readable,
     tag_run,
 )
+from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
-from samza_dagster.orchestration.operations.loop import RunEnd
-from samza_dagster.orchestration.plans.bounce import (
-    ACTIVE,
-    BouncePlan,
-    asked,
-    describe,
-    make_plan,
-)
+from samza_dagster.orchestration.operations.canary import looked_up
+from samza_dagster.orchestration.operations.ops import former_units
+from samza_dagster.orchestration.operations.progress import Result, RunEnd
+from samza_dagster.orchestration.operations.record import RunLedger, failed_before, known_back
+from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.shown import summary, summary_metadata
+from samza_dagster.orchestration.plans.bounce import asked, describe, make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.order import paced
+from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.requests.verify import OwnCommits
@@ -82,15 +74,8 @@ def planned(
             alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
-        chain = reversed(runs.chain(instance, runs.root_of(run)))
-        former = None if config.dry_run else former_plan(instance, chain, asked(config))
-        plan = make_plan(
-            view,
-            config,
-            samza_policies,
-            former,
-            measured(instance, samza.job, samza.records_of(BOUNCES)),
-        )
+        former = None if config.dry_run else former_units(context, asked(config))
+        plan = make_plan(view, config, samza_policies, former)
         notices = _check_first(client, plan)
         if plan.judge is not None and plan.schedule.canaries:
             notices += looked_up(context, plan.judge)
@@ -112,13 +97,14 @@ def planned(
         text,
         metadata,
         asked=asked(config),
-        record=plan.record(),
+        record=asdict(plan),
         dry_run=config.dry_run,
+        stops_active=any(unit.stops_active for unit in plan.units),
     )
 
 
 def carried_out(
-    context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource
+    context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Result:
     """What op `bounce` does."""
     instance, run = context.instance, context.run
@@ -126,15 +112,12 @@ def carried_out(
         root = runs.root_of(run)
         runs.begin(instance, run, runs.RUNNING)
         alone.check_alone(instance, run)
-        rolling = Bounce(
-            samza.client,
-            plan,
-            root,
-            RunLedger(context, plan, samza.prefix, samza.partition),
-            samza.holds,
+        ledger = RunLedger(context, plan, asset_key(samza.prefix, BOUNCES), samza.partition)
+        rolling = Runner(
+            *(samza.client, plan, root, ledger, samza.holds),
             known=known_back(instance, root),
             failed=failed_before(instance, run),
-            commits=OwnCommits.of_run(context, lambda: runs.chain(instance, root)),
+            commits=OwnCommits.of_run(context),
         )
         try:
             result = rolling.run()
@@ -161,7 +144,7 @@ def carried_out(
 
 def summarized(
     context: dg.OpExecutionContext,
-    plan: BouncePlan,
+    plan: UnitsPlan,
     result: Result,
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
@@ -190,16 +173,17 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
     return dg.Output(text, PREVIEW, metadata={"what": text})
 
 
-def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
+def _check_first(client: PlacementClient, plan: UnitsPlan) -> list[str]:
     """What is to be known before; raises `Refused` when one of the first would be refused now.
 
     And `Unreachable` as `require_commits_readable`.
     """
     notices: dict[str, None] = {}
-    there = client.view().processors
+    view = client.view()
+    there, late = view.processors, paced(view)
     for processor in [p for p in plan.processors if p in there][:CHECKED]:
-        waits = processor in plan.waits_s  # it is asked once its row of stops is over
-        ruled = client.plan(processor, LAST_SEEN, beyond_budget=waits)
+        # One that is late is asked once its row of stops is over.
+        ruled = client.plan(processor, LAST_SEEN, beyond_budget=processor in late)
         if ruled.refusal is not None:
             from samza_dagster.orchestration.requests.refusing import rows_of
 
@@ -207,16 +191,17 @@ def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )
         notices.update(dict.fromkeys(ruled.notices))
-    if ACTIVE in map(plan.mode_of, plan.processors):
-        require_commits_readable(client, plan.patience.verify_timeout_s)
+    limits = plan.limits
+    if any(unit.stops_active for unit in plan.units):
+        require_commits_readable(client, limits.verify_timeout_s)
     mine = set(plan.processors)
-    lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
+    lags = [r for r in client.lag() if r.processor_id in mine] if limits.lag_s else []
     untold = {r.processor_id for r in lags if r.lag is None and not r.reason}
     notices.update(
         {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
     )
     unknown = sorted(
-        (p for p in untold if not plan.patience.is_shown_by_work(plan.mode_of(p))), key=natural
+        (p for p in untold if not limits.is_shown_by_work(plan.unit_of[p].mode)), key=natural
     )
     if unknown:
         notices[

@@ -26,6 +26,7 @@ from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
 from samza_dagster.orchestration.plans.conditions import changelogs_lost, lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
@@ -72,7 +73,7 @@ def planned(
             plan = replace(
                 former,
                 limits=limits,
-                at_once=config.at_once,
+                schedule=Schedule(at_once=config.at_once),
                 if_it_fails=config.if_it_fails,
             )
         else:
@@ -98,7 +99,7 @@ def planned(
                 job=f"{view.job_name}/{view.job_id}",
                 coordinator=view.coordinator,
                 units=tuple(drain_units(view, host, known, rules)),
-                at_once=config.at_once,
+                schedule=Schedule(at_once=config.at_once),
                 limits=limits,
                 before=host_map(view),
                 if_it_fails=config.if_it_fails,

@@ -11,7 +11,7 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
-from samza_dagster.orchestration.moves.extra_standby import settled
+from samza_dagster.orchestration.moves.extra_standby import settle_if_it_fails
 from samza_dagster.orchestration.moves.phases import MovePhases
 from samza_dagster.orchestration.plans.move import START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.requests.follow import (
@@ -45,7 +45,7 @@ def move_standby_away(
     action and ends when the standby is down; else it moves the standby by a request of
     its own, to a host away from source and destination.
     """
-    return carry_out(context, samza, plan, MovePhases.room_made)
+    return carry_out(context, samza, plan, MovePhases.make_room)
 
 
 @dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
@@ -56,7 +56,7 @@ def reserve(
     begun: Outcome | None = None,
 ) -> Outcome:
     """Reserves the destination. On our coordinator it is held and nothing is stopped yet."""
-    return carry_out(context, samza, plan, lambda phases: phases.reserved(begun))
+    return carry_out(context, samza, plan, lambda phases: phases.reserve(begun))
 
 
 @dg.op(out=dg.Out(Outcome, description="The request, its container stopped."))
@@ -64,7 +64,7 @@ def stop(
     context: dg.OpExecutionContext, plan: MovePlan, reserved: Outcome, samza: SamzaClientResource
 ) -> Outcome:
     """Commits what is held: the container is stopped, which can't be taken back."""
-    return carry_out(context, samza, plan, lambda phases: phases.stopped(reserved))
+    return carry_out(context, samza, plan, lambda phases: phases.stop(reserved))
 
 
 @dg.op(out=dg.Out(Outcome, description="How the container's request ended."))
@@ -72,7 +72,7 @@ def move(
     context: dg.OpExecutionContext, plan: MovePlan, stopped: Outcome, samza: SamzaClientResource
 ) -> Outcome:
     """The container starts on its destination and checks in there."""
-    return carry_out(context, samza, plan, lambda phases: phases.moved(stopped))
+    return carry_out(context, samza, plan, lambda phases: phases.start(stopped))
 
 
 def carry_out(
@@ -92,7 +92,7 @@ def carry_out(
             return hosts_for_a_new_standby(samza.client, about)
         return hosts_for(samza.client, about)
 
-    with settled(context, samza, plan, plan.standby), errors_as_failures(explain):
+    with settle_if_it_fails(context, samza, plan, plan.standby), errors_as_failures(explain):
         phases = MovePhases(context, samza, plan)
         outcome = work(phases)
     context.add_output_metadata(outcome_metadata(outcome, phases.role))

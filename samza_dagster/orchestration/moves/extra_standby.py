@@ -19,7 +19,7 @@ from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.moves.phases import RELOCATE, SPIN_UP, nothing
 from samza_dagster.orchestration.moves.spun_up import started_anew
 from samza_dagster.orchestration.plans.move import MovePlan
-from samza_dagster.orchestration.requests.asking import write
+from samza_dagster.orchestration.requests.asking import ask
 from samza_dagster.orchestration.requests.follow import followed
 from samza_dagster.orchestration.requests.step_request import Outcome, StepRequest, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -54,14 +54,16 @@ def remove_standby(
     asked = standing(client, root_run_id(context), step, standby, fits=fits)
     if asked.by_state and there is None:
         return nothing(step, None)
-    asked_ms = None
     if asked.response is None:
         context.log.info(
             f"{context.op.name}: asking that standby {standby} stops, request {asked.uuid}",
             extra={"request": asked.uuid},
         )
-        asked_ms = write(client, RequestKind.STOP_STANDBY, standby, uuid=asked.uuid).timestamp
-    request = Outcome.of(step, asked, asked.destination or "", asked_ms=asked_ms)
+    request = ask(
+        *(client, RequestKind.STOP_STANDBY, standby, asked.destination or ""),
+        step=step,
+        asked=asked,
+    )
     outcome = followed(context, client, standby, request, timeout_s=timeout_s)
     if not outcome.succeeded:
         raise ActionFailed(
@@ -96,13 +98,13 @@ class Leaving:
 
 
 @contextmanager
-def settled(
+def settle_if_it_fails(
     context: dg.OpExecutionContext,
     samza: SamzaClientResource,
     plan: MovePlan,
     standby: str | None,
 ) -> Generator[None]:
-    """What becomes of the extra standby when the work fails or the run is cancelled.
+    """Settle what becomes of the extra standby when the work fails or the run is cancelled.
 
     Only for a plan that says so (`if_it_fails`); it is said in the log and in the metadata
     of the failure. Without a `standby` it is the one that is being started, which it is too late

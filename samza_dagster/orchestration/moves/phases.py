@@ -28,11 +28,7 @@ from samza_dagster.orchestration.plans.move import (
     find_processor,
     host_for_standby,
 )
-from samza_dagster.orchestration.requests.asking import (
-    HeldRequest,
-    cancelled,
-    write,
-)
+from samza_dagster.orchestration.requests.asking import HeldRequest, ask, cancel
 from samza_dagster.orchestration.requests.follow import (
     failed,
     followed,
@@ -91,14 +87,14 @@ class MovePhases:
         self._can = capabilities(plan.coordinator)
         self.role = ""
 
-    def room_made(self) -> Outcome:
-        """The standby has left, or is down and its host is free for the active."""
+    def make_room(self) -> Outcome:
+        """Have the standby leave, or go down so that its host is free for the active."""
         plan = self._plan
         if plan.destination == STANDBY:
-            return self._reached(self._move_asked(), RESERVING)
+            return self._follow(self._ask_move(), RESERVING)
         standby = plan.standby
         assert standby is not None
-        asked = self._standing(RELOCATE, standby, plan.makes_room)
+        asked = self._find(RELOCATE, standby, plan.makes_room)
         view = self._client.view()
         if asked.destination is None:
             host = find_processor(view, standby, NEW_RUN).host
@@ -116,12 +112,12 @@ class MovePhases:
             plan.allowed_hosts,
             makes_room=True,
         )
-        return self._reached(self._ask(RELOCATE, standby, destination, asked), ENDED)
+        return self._follow(self._ask(RELOCATE, standby, destination, asked), ENDED)
 
-    def spun_up(self) -> Outcome:
-        """One more standby of the plan's active runs."""
+    def spin_up(self) -> Outcome:
+        """Start one more standby of the plan's active."""
         plan, client = self._plan, self._client
-        asked = self._standing(SPIN_UP, plan.processor, plan.means)
+        asked = self._find(SPIN_UP, plan.processor, plan.means)
         if asked.destination is None and plan.if_it_fails:
             refuse_beside_another(client, self._root, SPIN_UP, plan.destination)
         if asked.by_state:
@@ -137,32 +133,32 @@ class MovePhases:
                     host=there[1],
                 )
         self.role = "asks: a request of our own"
-        return self._reached(self._ask(SPIN_UP, plan.processor, plan.destination, asked), ENDED)
+        return self._follow(self._ask(SPIN_UP, plan.processor, plan.destination, asked), ENDED)
 
-    def reserved(self, begun: Outcome | None) -> Outcome:
-        """The destination is reserved; on our coordinator it is held, and nothing was stopped."""
+    def reserve(self, begun: Outcome | None) -> Outcome:
+        """Reserve the destination; on our coordinator it is held, and nothing was stopped."""
         request = self._current(begun) if begun is not None and begun.step == MOVE else None
         if request is not None:
             self.role = OBSERVES.format(asker="move_standby_away")
         else:
-            request = self._move_asked()
-        return self._reached(request, HELD if request.hold else STOPPING)
+            request = self._ask_move()
+        return self._follow(request, HELD if request.hold else STOPPING)
 
-    def stopped(self, begun: Outcome) -> Outcome:
-        """The container is being stopped and, where the coordinator tells it, is seen dead."""
-        request = self._current(begun) or self.reserved(None)
+    def stop(self, begun: Outcome) -> Outcome:
+        """Stop the container; wait until it is dead where the coordinator tells that."""
+        request = self._current(begun) or self.reserve(None)
         if not request.hold or request.ended:
             self.role = OBSERVES.format(asker=_asker(request))
-            return self._seen_dead(self._reached(request, STOPPING))
+            return self._wait_until_dead(self._follow(request, STOPPING))
         self.role = COMMITS
         self._commit(request)
-        return self._seen_dead(self._reached(request, STOPPING))
+        return self._wait_until_dead(self._follow(request, STOPPING))
 
-    def moved(self, begun: Outcome) -> Outcome:
-        """The container has checked in at its destination."""
-        request = self._current(begun) or self.stopped(self.reserved(None))
+    def start(self, begun: Outcome) -> Outcome:
+        """Wait until the container has started and checked in at its destination."""
+        request = self._current(begun) or self.stop(self.reserve(None))
         self.role = OBSERVES.format(asker=_asker(request))
-        ended = self._reached(request, ENDED)
+        ended = self._follow(request, ENDED)
         if not self._plan.verify_timeout_s or self._plan.of_standby:
             return ended
         commits = OwnCommits.of_run(self._context)
@@ -188,10 +184,10 @@ class MovePhases:
         )
         return None
 
-    def _move_asked(self) -> Outcome:
+    def _ask_move(self) -> Outcome:
         plan = self._plan
         view = self._client.view()
-        asked = self._standing(MOVE, plan.processor, plan.means)
+        asked = self._find(MOVE, plan.processor, plan.means)
         if asked.destination is None:
             host = find_processor(view, plan.processor, NEW_RUN).host
             swapped = plan.standby is not None and host == plan.expected_host
@@ -205,40 +201,32 @@ class MovePhases:
             self.role = ALL_IN_ONE if self._can.has_own_requests else NO_HOLD
         return self._ask(MOVE, plan.processor, destination, asked)
 
-    def _standing(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> StepRequest:
+    def _find(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> StepRequest:
         return standing(self._client, self._root, step, processor_id, fits=fits)
 
     def _ask(self, step: str, processor_id: str, destination: str, asked: StepRequest) -> Outcome:
         """The request of a step as it stands; written now unless it was before."""
         plan, uuid = self._plan, asked.uuid
-        hold = step == MOVE and plan.holds(destination)
-        if hold:
-            self._reservation(uuid, asked.attempt).note()
-        asked_ms = None
-        if asked.response is None:
-            self._context.log.info(
-                f"{self._op}: asking processor {processor_id} → {destination},"
-                f" request {uuid}, attempt {asked.attempt + 1}"
-                + ("" if asked.destination is None else " (it was asked before)"),
-                extra={"request": uuid},
-            )
-            asked_ms = write(
-                self._client,
-                RequestKind(plan.kind),
-                processor_id,
-                destination,
-                uuid=uuid,
-                expiry_s=plan.request_expiry_s,
-                hold=hold,
-                beyond_budget=plan.beyond_budget,
-            ).timestamp
-        else:
-            self._context.log.info(
-                f"{self._op}: request {uuid} was asked before"
-                f" ({asked.response.status_code.value}): following it",
-                extra={"request": uuid},
-            )
-        return Outcome.of(step, asked, destination, hold=hold, asked_ms=asked_ms)
+        again = "" if asked.destination is None else " (it was asked before)"
+        told = (
+            f"asking processor {processor_id} → {destination}, request {uuid},"
+            f" attempt {asked.attempt + 1}{again}"
+            if asked.response is None
+            else f"request {uuid} was asked before ({asked.response.status_code.value}): following it"
+        )
+        self._context.log.info(f"{self._op}: {told}", extra={"request": uuid})
+        holds = step == MOVE and plan.holds(destination)
+        return ask(
+            self._client,
+            RequestKind(plan.kind),
+            processor_id,
+            destination,
+            step=step,
+            asked=asked,
+            hold=self._reservation(uuid, asked.attempt) if holds else None,
+            expiry_s=plan.request_expiry_s,
+            beyond_budget=plan.beyond_budget,
+        )
 
     def _commit(self, request: Outcome) -> None:
         """Writes the commit, once; from then on there is nothing to give back."""
@@ -252,7 +240,7 @@ class MovePhases:
         )
         reservation.commit()
 
-    def _reached(self, request: Outcome, until: str) -> Outcome:
+    def _follow(self, request: Outcome, until: str) -> Outcome:
         """Follows a request to a stage; raises `dg.Failure` when it ends badly or takes too long."""
         plan = self._plan
         if not request.uuid:
@@ -266,13 +254,12 @@ class MovePhases:
                 request,
                 until=until,
                 timeout_s=plan.timeout_s,
-                former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
             )
         except DeadlineExceeded as error:
             ends = (
                 "what it reserved is given back and the container runs on untouched"
                 if request.uuid in self._samza.holds
-                else cancelled(self._client, self._root, request.uuid)
+                else cancel(self._client, self._root, request.uuid)
             )
             raise dg.Failure(
                 description=f"{self._op}: request {request.uuid} hasn't reached {until} in"
@@ -282,7 +269,7 @@ class MovePhases:
             ) from error
         except dg.DagsterExecutionInterruptedError:
             if request.uuid not in self._samza.holds:
-                outcome = cancelled(self._client, self._root, request.uuid)
+                outcome = cancel(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
                     f" (→ {request.destination}) is in flight. {outcome[0].upper()}{outcome[1:]}",
@@ -295,7 +282,7 @@ class MovePhases:
             raise failed(self._op, result, plan.before, self._client)
         return result
 
-    def _seen_dead(self, request: Outcome) -> Outcome:
+    def _wait_until_dead(self, request: Outcome) -> Outcome:
         """Waits until our coordinator says that the action is past its stop, or has ended."""
         if request.ended or not self._can.tells_what_runs:
             return request

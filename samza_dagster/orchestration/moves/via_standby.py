@@ -23,7 +23,7 @@ from samza_dagster.orchestration.moves.extra_standby import (
     GIVES_PLACE,
     Leaving,
     remove_standby,
-    settled,
+    settle_if_it_fails,
 )
 from samza_dagster.orchestration.moves.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.moves.planning import PLAN, plan_op
@@ -54,7 +54,7 @@ SAMPLE_S = 2.0
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
 def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
-    return carry_out(context, samza, plan, MovePhases.spun_up)
+    return carry_out(context, samza, plan, MovePhases.spin_up)
 
 
 @dg.op(out=dg.Out(str, description="The standby's processor id."))
@@ -69,7 +69,7 @@ def wait_until_warm(
     The log has what is seen of it, at each change and every half minute.
     """
     standby = started.started
-    with settled(context, samza, plan, standby), errors_as_failures():
+    with settle_if_it_fails(context, samza, plan, standby), errors_as_failures():
         if standby is None or plan.catch_up is None:
             raise ActionFailed("the new standby's id", seen=started.message)
         root = root_run_id(context)
@@ -172,7 +172,7 @@ def give_place(
     The store that it has kept warm stays there, and the active runs on elsewhere.
     """
     swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
-    with settled(context, samza, plan, standby), errors_as_failures():
+    with settle_if_it_fails(context, samza, plan, standby), errors_as_failures():
         client, root = samza.client, root_run_id(context)
         leaving, view = Leaving.of(client, root, plan, standby), client.view()
         if plan.keep_standby and leaving.removed.destination is not None:
@@ -188,7 +188,7 @@ def give_place(
             _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
             phases = MovePhases(context, samza, swap)
-            outcome = phases.room_made()
+            outcome = phases.make_room()
             role = phases.role
         else:
             outcome = remove_standby(

@@ -11,19 +11,20 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import read_back
+from samza_dagster.orchestration.chain import read_back, root_run_id
 from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.moves.planning import (
     former_record,
     plan_output,
     require_commits_readable,
 )
-from samza_dagster.orchestration.operations.loop import OperationEnded, RunEnd
-from samza_dagster.orchestration.operations.progress import Progress, named
+from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.runs import ProgressTag
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.operations.shown import (
     failures_text,
+    longest_downtime,
     outcomes_table,
     pictures,
     plan_markdown,
@@ -31,15 +32,16 @@ from samza_dagster.orchestration.operations.shown import (
     standby_cost,
     steps_table,
 )
+from samza_dagster.orchestration.operations.work import ASKS
 from samza_dagster.orchestration.plans.move import host_map
-from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     Metadata,
     errors_as_failures,
     map_after_failure,
     map_metadata,
 )
-from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def refusals(client: "PlacementClient", units: Iterable[Unit]) -> list[tuple[Uni
     """
     found: list[tuple[Unit, str]] = []
     for unit in units:
-        first = next((step for step in unit.steps if step.kind in _ASKS), None)
+        first = next((step for step in unit.steps if step.kind in ASKS), None)
         if first is None:
             continue
         try:
@@ -127,36 +129,35 @@ def require_commits(
 
 
 def _carry_out_units(
-    context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
-) -> list[Progress]:
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: UnitsPlan
+) -> Runner:
     """Carries the plan out.
 
     Raises `dg.Failure` with what failed and what is left.
     """
+    client = samza.client
     runner = Runner(
-        context,
-        client,
-        plan.prefix,
-        plan.limits,
-        tell=ProgressTag(context),
+        *(client, plan, root_run_id(context), RunLedger(context, plan), samza.holds),
+        commits=OwnCommits.of_run(context),
     )
     away = ""
     try:
-        ended = runner.run(plan.units, plan.at_once)
+        end = runner.run().end
     except Unreachable as error:  # for longer than the loop waits
-        ended, away = OperationEnded(RunEnd.STOPPED, ""), str(error)
+        end, away = RunEnd.STOPPED, str(error)
     except dg.DagsterExecutionInterruptedError:
-        _settle_standbys(context, client, plan, runner.progress)
+        _settle_standbys(context, client, plan, runner)
         raise
-    if ended.end is not RunEnd.DONE:
-        left = _settle_standbys(context, client, plan, runner.progress)
-        why_all = "; ".join(filter(None, (away, failures_text(runner.progress))))
+    if end is not RunEnd.DONE:
+        left = _settle_standbys(context, client, plan, runner)
+        rows = [*runner.rows.values()]
+        why_all = "; ".join(filter(None, (away, failures_text(rows))))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
             metadata={
-                "outcomes": outcomes_table(runner.progress),
-                "steps": steps_table(runner.progress),
-                **pictures(runner.progress),
+                "outcomes": outcomes_table(rows),
+                "steps": steps_table(runner.units.values()),
+                **pictures(runner.units.values()),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
                 " is asked anew; a new run makes a new plan",
@@ -164,7 +165,7 @@ def _carry_out_units(
             },
             allow_retries=False,
         )
-    return runner.progress
+    return runner
 
 
 def former_units(context: dg.OpExecutionContext, asked: dict[str, Any]) -> UnitsPlan | None:
@@ -185,63 +186,54 @@ def carried_out(
     """
     with errors_as_failures():
         client = samza.client
-        progress = _carry_out_units(context, client, plan)
+        runner = _carry_out_units(context, samza, plan)
         more = then(client)
-        metadata = {**outcome_metadata(client, plan, progress), **more}
-    yield dg.Output(len(progress), metadata=metadata)
+        metadata = {**outcome_metadata(client, plan, runner), **more}
+    yield dg.Output(len(runner.rows), metadata=metadata)
 
 
-def outcome_metadata(
-    client: "PlacementClient", plan: UnitsPlan, progress: list[Progress]
-) -> dict[str, Any]:
+def outcome_metadata(client: "PlacementClient", plan: UnitsPlan, runner: Runner) -> dict[str, Any]:
     """What was done, for how long actives were down, and what standbys for it cost."""
-    view = client.view()
-    downs = [one.first_commit_s for one in progress if one.first_commit_s is not None]
-    via = {one.unit.processor for one in progress if one.standby is not None}
+    view, rows = client.view(), [*runner.rows.values()]
+    via = {row.processor for row in rows if row.standby is not None}
     ends = [
         replica.end_offset
         for replica in (client.lag() if via else ())
         if replica.processor_id in via
     ]
-    metadata: dict[str, Any] = {
-        "outcomes": outcomes_table(progress),
-        "steps": steps_table(progress),
-        **pictures(progress),
+    return {
+        "outcomes": outcomes_table(rows),
+        "steps": steps_table(runner.units.values()),
+        **pictures(runner.units.values()),
         **map_metadata(plan.before, host_map(view)),
-        **standby_cost(progress, view, ends),
+        **standby_cost(rows, view, ends),
+        **longest_downtime(rows),
     }
-    if downs:
-        metadata[f"move_longest_{TO_FIRST_COMMIT}"] = max(downs)
-    return metadata
 
 
 def _settle_standbys(
-    context: dg.OpExecutionContext,
-    client: "PlacementClient",
-    plan: UnitsPlan,
-    progress: list[Progress],
+    context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan, runner: Runner
 ) -> str:
     """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
     outcomes: list[str] = []
-    for one in progress:
-        if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
+    for work in runner.units.values():
+        row = work.row
+        if row.standby is None or row.standby_until_ms is not None or row.status is UnitStatus.BACK:
             continue
         if plan.if_it_fails != REMOVE:
-            stop = f"samza-dagster control-standby stop {one.standby}"
-            outcomes.append(f"{one.standby} is kept: re-execute from failure, or {stop}")
+            stop = f"samza-dagster control-standby stop {row.standby}"
+            outcomes.append(f"{row.standby} is kept: re-execute from failure, or {stop}")
             continue
-        step = named(f"remove_standby/{one.standby}", one)
+        attempt = f"/{work.standby_attempt}" if work.standby_attempt else ""
+        step = f"remove_standby/{row.standby}{attempt}"
         try:
-            remove_standby(context, client, one.standby, step=step, timeout_s=plan.limits.timeout_s)
-            outcomes.append(f"{one.standby} is removed again")
+            remove_standby(context, client, row.standby, step=step, timeout_s=plan.limits.timeout_s)
+            outcomes.append(f"{row.standby} is removed again")
         except SamzaDagsterError as error:
-            outcomes.append(f"{one.standby}: {error}")
+            outcomes.append(f"{row.standby}: {error}")
     for line in outcomes:
         context.log.warning(line)
     return "; ".join(outcomes)
-
-
-_ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
 
 
 def _refusal(client: "PlacementClient", step: UnitStep) -> str | None:

@@ -1,382 +1,329 @@
-"""Runs units of steps: several at once, each request asked once, none left behind unsaid."""
+"""The loop of every operation: it looks, decides, begins, until nothing is left.
+
+All that it asks is asked under ids of the root of its chain of runs, so an operation whose run was
+killed is begun again from what its requests tell.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
-import dagster as dg
-
-from samza_dagster.errors import (
-    DeadlineExceeded,
-    InvalidInput,
-    Refused,
-    SamzaDagsterError,
-    Unreachable,
-)
-from samza_dagster.model import PlacementResponse
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.moves.spun_up import started_standby
-from samza_dagster.orchestration.operations import loop
-from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
+from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.operations.back import BackWatch, Down, Since, not_itself
+from samza_dagster.orchestration.operations.canary import CanaryWatch
 from samza_dagster.orchestration.operations.progress import (
-    ChainRequests,
+    AT_WORK,
+    BAD,
+    OVER,
     Progress,
-    progress_text,
-    subject,
+    Result,
+    RunEnd,
 )
-from samza_dagster.orchestration.operations.schedule import Next, Position, UnitStatus
-from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
-from samza_dagster.orchestration.plans.order import Batch, Schedule
-from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
-from samza_dagster.orchestration.requests.asking import write
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
-from samza_dagster.orchestration.requests.step_request import STOPPING, Outcome, details_of
-from samza_dagster.orchestration.requests.verify import Expected, OwnCommits, Verification
+from samza_dagster.orchestration.operations.progress_log import ProgressLog
+from samza_dagster.orchestration.operations.schedule import (
+    UNDER_WAY,
+    Next,
+    OperationPhase,
+    Position,
+    UnitStatus,
+    what_next,
+)
+from samza_dagster.orchestration.operations.work import Chain, UnitWork
+from samza_dagster.orchestration.plans.conditions import Reported
+from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
+from samza_dagster.orchestration.plans.units import UnitsPlan
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
+    from samza_dagster.client import JobView, PlacementClient
 
-LAG_EVERY_MS = 2_000
-VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
-_STATUS_OF = {
-    State.WAITING: UnitStatus.WAITING,
-    State.RUNNING: UnitStatus.IN_FLIGHT,
-    State.DONE: UnitStatus.BACK,
-    State.FAILED: UnitStatus.FAILED,
-}
+POLL_S = 0.25
+LOOK_MS = 1_000
+LAG_MS = 2_000
+
+
+class Ledger(Protocol):
+    """Where an operation tells how far it is."""
+
+    def log(self, text: str, row: Progress | None = None) -> None:
+        """Write a line of the run's log, about a unit or about all."""
+        ...
+
+    def finished(self, row: Progress, rows: Mapping[str, Progress], done: int) -> None:
+        """Record a unit that has ended."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Show how far the operation is."""
+        ...
+
+    def check_passed(self) -> bool | None:
+        """Return what the plan's asset check has found since this was asked first."""
+        ...
 
 
 class Runner:
-    """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
+    """One run's part of an operation.
 
-    `tell` gets how far they are, at each look.
-
-    A unit whose request fails has failed: a re-execution of the run asks anew, this run
-    doesn't. After a failure nothing begins, and what is asked is followed to its end.
+    `known` are those that an earlier run of the chain saw back, `failed` those whose
+    failure this run isn't to try again, `commits` where those of started containers begin.
     """
 
     def __init__(
         self,
-        context: dg.OpExecutionContext,
         client: PlacementClient,
-        prefix: str,
-        limits: UnitLimits,
+        plan: UnitsPlan,
+        root: str,
+        ledger: Ledger,
+        holds: dict[str, str],
         *,
-        tell: Callable[[str], None] = lambda _: None,
+        known: Mapping[str, Progress] | None = None,
+        failed: Mapping[str, Progress] | None = None,
+        commits: OwnCommits | None = None,
+        sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
-        self._context = context
+        chain = Chain(client, root, plan, holds, commits or OwnCommits())
+        self.units = {unit.processor: UnitWork(chain, unit) for unit in plan.units}
         self._client = client
-        self._root = root_run_id(context)
-        self._chain = ChainRequests(
-            client, self._root, prefix, is_again=context.run.parent_run_id is not None
-        )
-        self._limits = limits
-        self._tell = tell
+        self._plan = plan
+        self._ledger = ledger
+        self._known = known or {}
+        self._failed = failed or {}
+        self._sleep = sleep
         self._now_ms = now_ms
-        self._commits = OwnCommits.of_run(context)
-        self._beats = defaultdict[str, Heartbeat](lambda: Heartbeat(context.log.info, now_ms))
-        self._lags = Reported.by(())
-        self._lags_at_ms: int | None = None
-        self._looks = 0
-        self._waited_for: Progress | None = None
-        self.goes_on = False
-        self.progress: list[Progress] = []
+        self._began_ms = now_ms()
+        self._progress = ProgressLog(ledger)
+        self._view: JobView | None = None
+        self._reported: Reported | None = None
+        self._due: dict[str, int] = {}
+        self._since = Since()
+        self._down = Down(client)
+        self._back = BackWatch(client)
+        self._canary = CanaryWatch(client, plan, ledger.check_passed)
+        self._is_taken_up = False
+        self._idle_since: int | None = None
+        self._away_since: int | None = None
 
-    def run(self, units: Sequence[Unit], at_once: int) -> OperationEnded:
-        """Does all of it, as far as it may; `progress` tells how each unit ended.
+    @property
+    def rows(self) -> dict[str, Progress]:
+        """Each unit as far as it is, in the order of the plan."""
+        return {p: work.row for p, work in self.units.items()}
 
-        A run that is terminated asks that what was only reserved is given back, and says
-        what goes on.
-        """
-        self.progress = [Progress(unit) for unit in units]
-        keys = [str(number) for number in range(len(units))]
-        return Loop(
-            self,
-            [Batch(key, (key,)) for key in keys],
-            Schedule(at_once=at_once, stop_after=1),
-            patience_s=self._limits.timeout_s,
-            log=self._context.log.info,
-            now_ms=self._now_ms,
-        ).run()
+    def result(self, end: RunEnd, because: str) -> Result:
+        """Return the end with all rows as they are now."""
+        return Result(end, because, tuple(self.rows.values()))
 
-    def take_up(self, now_ms: int) -> None:
-        """Each is looked for as it is begun."""
-
-    def look(self, now_ms: int) -> None:
-        """Looks at each unit that is under way."""
-        self.goes_on = False
-        running = self._running()
-        self._looks += 1
-        self._waited_for = running[self._looks % len(running)] if running else None
-        for one in running:
-            self.goes_on = self._advance(one) or self.goes_on
-
-    def position(self, now_ms: int) -> Position:
-        """Where each unit stands."""
-        return Position(
-            {str(n): _STATUS_OF[one.state] for n, one in enumerate(self.progress)},
-            group=lambda key: self.progress[int(key)].unit.group_id,
-        )
-
-    def judge(self, now_ms: int) -> CanaryVerdict:
-        """There is no canary among units of several steps."""
-        return CanaryVerdict(True, "there is no canary")
-
-    def begin(self, key: str, now_ms: int) -> None:
-        """Begins a unit where an earlier run of the chain has left it."""
-        self.goes_on = True
-        one = self.progress[int(key)]
-        self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
-        if self._root != self._context.run.run_id:
-            try:
-                self._chain.pass_what_is_done(one, now_ms)
-            except Refused as refused:
-                self._fail(one, str(refused))
-                return
-        one.state = State.RUNNING
-
-    def decided(self, todo: Next, now_ms: int) -> None:
-        """Lets go of those that run where nothing more begins and all of them only wait for a standby."""
-        self._tell(progress_text(self.progress))
-        running = self._running()
-        only_wait = all(one.warm_up is not None for one in running)
-        if running and only_wait and todo.is_over and not self.goes_on:
-            self._let_go(running, todo.because)
-
-    def give_back(self) -> None:
-        """Ends what was only asked or reserved, and tells the rest."""
-        for one in self._running():
-            outcome = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
-            uuid = one.request.uuid if one.request is not None else None
-            told = outcome if uuid is None else self._chain.cancel(uuid)
-            text = f"cancelled: {one.unit.processor}: {told}"
-            self._context.log.warning(text, extra={"request": uuid})
-
-    def _running(self) -> list[Progress]:
-        return [one for one in self.progress if one.state is State.RUNNING]
-
-    def _advance(self, one: Progress) -> bool:
-        """One look at a unit; whether it went on."""
-        step = one.step
-        if step is None:
-            one.state = State.DONE
-            self._context.log.info(f"{one.unit.processor}: done")
-            return True
-        if one.began_ms is None:
-            one.began_ms = self._now_ms()
+    def run(self) -> Result:
+        """Go on until the end; what has stopped nothing is given back however that comes."""
         try:
-            if step.kind is Kind.WAIT_WARM:
-                return self._warm(one, step)
-            if step.kind in (Kind.WAIT_PROCESSING, Kind.WAIT_REPORT):
-                return self._works(one, step)
-            return self._request(one, step)
-        except DeadlineExceeded:
-            return False
-        except Unreachable:  # the loop waits for who doesn't answer
-            raise
-        except SamzaDagsterError as error:
-            self._fail(one, f"{step.name}: {error}")
-            return True
-
-    def _request(self, one: Progress, step: UnitStep) -> bool:
-        if one.request is None:
-            self._ask(one, step)
-        if one.request is None:
-            return True
-
-        response = self._answer(one, one.request, step)
-        if response is None:
-            if self._now_ms() < one.deadline_ms:
-                self._still(one, step, f"request {one.request.uuid} is {one.request.said}")
-                return False
-            self._fail(
-                one,
-                f"{step.name}: request {one.request.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
-                " the coordinator goes on with it: re-execute this run from failure to follow",
-            )
-            return True
-        ended = self._see(one, step, response)
-        one.request, at_ms = None, response.timestamp
-        one.end(step, at_ms, ended.status, ended.message, ended.uuid)
-        if not ended.succeeded:
-            self._fail(one, f"{step.name}: {ended.status}: {ended.message}")
-            return True
-        if step.kind is Kind.START_STANDBY:
-            one.standby, one.standby_since_ms = started_standby(response), at_ms
-        elif step.kind is Kind.STOP_STANDBY:
-            one.standby_until_ms = at_ms
-        elif step.processor == one.unit.processor:
-            one.moved_at_ms, one.moved_by = at_ms, ended.uuid
-            if one.stopped_at_ms is not None:
-                one.down_s = max(0, at_ms - one.stopped_at_ms) / 1000
-        one.at, one.step_done_ms, one.deadline_ms = one.at + 1, self._now_ms(), 0
-        return True
-
-    def _answer(self, one: Progress, request: Outcome, step: UnitStep) -> PlacementResponse | None:
-        """The end of a request, if it is there. One of them is waited for at each look, in turn."""
-        newest = self._client.response(request.uuid)
-        is_news = newest is not None and request.seen(newest) is not request
-        if one is not self._waited_for and not is_news:
-            return None
-
-        def see(response: PlacementResponse) -> None:
-            self._see(one, step, response)
-
-        try:
-            return self._client.wait(
-                request.uuid,
-                timeout_s=min(loop.POLL_S, self._limits.timeout_s),
-                on_response=see,
-                on_notice=self._context.log.warning,
-            )
-        except DeadlineExceeded:
-            return None
-
-    def _ask(self, one: Progress, step: UnitStep) -> None:
-        processor, asked = subject(one, step), self._chain.asked(one, step)
-        if asked.by_state and self._chain.is_so(one, step, self._now_ms()):
-            one.end(
-                step, self._now_ms(), "done", "by the state of the job; the answer is cleaned up"
-            )
-            one.at, one.step_done_ms = one.at + 1, self._now_ms()
-            return
-        one.request = Outcome.of(step.name, asked, step.destination)
-        self._beats[one.unit.processor].begin(step.name)
-        one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
-        one.stopped_at_ms = None
-        if asked.response is not None:
-            return
-        again = "" if asked.destination is None else " (it was asked before)"
-        self._context.log.info(
-            f"{one.unit.processor}: {step.name}: asking {processor} → {step.destination or '-'},"
-            f" request {asked.uuid}, attempt {asked.attempt + 1}{again}",
-            extra={"request": asked.uuid, "group": one.unit.group_id},
-        )
-        try:
-            write(
-                self._client,
-                RequestKind(step.kind.value),
-                processor,
-                step.destination,
-                uuid=asked.uuid,
-                expiry_s=self._limits.request_expiry_s,
-            )
-        except InvalidInput:
-            one.request = None
-            if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:
-                raise
-            raise DeadlineExceeded("the view", seen="it may not yet show the step before") from None
-        except SamzaDagsterError:
-            one.request = None
+            while True:
+                try:
+                    result = self._turn()
+                    self._away_since = None
+                except Unreachable as error:
+                    result = None
+                    self._away(error)
+                if result is not None:
+                    self._progress.ended(result.because, self.rows)
+                    return result
+                self._sleep(POLL_S)
+        except BaseException:
+            self._give_back()
             raise
 
-    def _warm(self, one: Progress, step: UnitStep) -> bool:
-        """Looks at the standby's lag; passed as well when what comes after it was asked before."""
-        standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
-        # A restore may take hours: between two readings of lags there is nothing to be seen.
-        if one.warm_up is not None and now_ms - (one.warm_up.at_ms or 0) < LAG_EVERY_MS:
-            return False
-        following = one.unit.steps[one.at + 1]
-        later = self._chain.asked(one, following)
-        if later.destination is not None or (
-            later.forgotten and self._chain.is_so(one, following, now_ms)
-        ):
-            one.at, one.warm_up = one.at + 1, None
-            return True
-        warm = one.warm_up or WarmUp.of(standby, limits, is_new=step.processor == NEW)
-        one.warm_up = warm
-        if warm.look(self._look(now_ms), now_ms):
-            one.end(step, now_ms, "warm", warm.line)
-            one.at, one.warm_up = one.at + 1, None
-        elif standby not in self._client.view().processors:
-            self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
-        elif warm.is_too_late:
-            self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {warm.line}")
-        else:
-            state = "behind" if warm.steady_ms is None else "steady"
-            self._beats[one.unit.processor](f"{step.name}: {state}", warm.line)
-            return False
-        return True
+    def _turn(self) -> Result | None:
+        now = self._now_ms()
+        if not self._is_taken_up:
+            self._take_up(now)
+            self._is_taken_up = True
+        self._look(now)
+        position = self._position(now)
+        todo = self._what_next(position, now)
+        for key in todo.ask:
+            # Unreachable leaves it waiting, asked or not: the same id is asked again.
+            self.units[key].begin(now)
+            self._tell(self.units[key])
+        todo = replace(todo, ends_ms=self._ends_ms(todo, position, now))
+        if todo.is_over:
+            self._let_go(todo.because)
+        self._progress.heartbeat(todo, self.rows, now)
+        if todo.phase is OperationPhase.ENDED:
+            if len(position.are(*OVER)) == len(position.statuses):
+                return self.result(RunEnd.DONE, "all are back")
+            return self.result(RunEnd.STOPPED, todo.because)
+        if todo.ends_ms is None or now <= todo.ends_ms:
+            return None
+        limit = f"{self._plan.limits.timeout_s:g} s"
+        return self.result(RunEnd.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
 
-    def _works(self, one: Progress, step: UnitStep) -> bool:
-        """Looks for the sign that a started container works, for `verify_timeout_s` at most."""
-        is_active = step.kind is Kind.WAIT_PROCESSING
-        if one.verification is None:
-            expected = Expected(
-                step.processor,
-                is_active,
-                self._limits.verify_timeout_s,
-                reports_from="" if is_active else step.destination,
-            )
-            mover = one.moved_by or step.processor  # its answer is cleaned up
-            end = self._client.checkpoints_end
-            one.verification = Verification(
-                self._client, expected, lambda: self._commits.since(mover, end)
-            )
-            one.deadline_ms = self._now_ms() + round(self._limits.verify_timeout_s * 1000)
-        expected = one.verification.expected
-        if not expected.is_awaited or (is_active and one.moved_at_ms is None):
-            one.at, one.verification = one.at + 1, None
-        elif one.verification.works():
-            one.end(step, self._now_ms(), *expected.sign_seen())
-            one.at, one.verification, one.deadline_ms = one.at + 1, None, 0
-            if is_active and one.down_s is not None:
-                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
-        elif self._now_ms() >= one.deadline_ms:
-            self._fail(one, f"{step.name}: {expected.failure()}")
-        else:
-            self._still(one, step, expected.sign_missing())
-            return False
-        return True
+    def _what_next(self, position: Position, now: int) -> Next:
+        order, schedule = self._plan.order, self._plan.schedule
+        todo = what_next(order, schedule, position, now)
+        if todo.phase is not OperationPhase.JUDGING:
+            return todo
+        verdict = self._canary.judge(self._job(), self.rows, now)
+        if verdict.passed is None:
+            return replace(todo, because=verdict.why)
+        self._ledger.log(f"canary: {verdict.why}")
+        todo = what_next(order, schedule, replace(position, judged=verdict.passed), now)
+        if verdict.passed:
+            return todo
+        return replace(todo, because=f"{todo.because}: {verdict.why}")
 
-    def _still(self, one: Progress, step: UnitStep, what: str) -> None:
-        """The heartbeat of a step that is waited for, until the unit's deadline."""
+    def _ends_ms(self, todo: Next, position: Position, now: int) -> int | None:
+        """Return when the operation gives up if it stays blocked, or None while it isn't blocked."""
+        is_working = todo.phase is OperationPhase.WORKING
+        if not is_working or todo.ask or position.are(*UNDER_WAY) or todo.until_ms is not None:
+            self._idle_since = None
+            return None
+        self._idle_since = self._idle_since or now
+        return self._idle_since + round(self._plan.limits.timeout_s * 1000)
 
-        def line() -> str:
-            uuid = one.request.uuid if one.request else ""
-            seen = seen_now(self._client, subject(one, step), uuid)
-            left = time_left((one.deadline_ms - self._now_ms()) / 1000)
-            return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
+    def _away(self, error: Unreachable) -> None:
+        now = self._now_ms()
+        if self._away_since is None:
+            self._away_since = now
+            self._ledger.log(f"waiting for who doesn't answer: {error}")
+        if now - self._away_since > self._plan.limits.timeout_s * 1000:
+            raise error
 
-        self._beats[one.unit.processor](step.name, line)
+    # How it begins, and ends.
 
-    def _look(self, now_ms: int) -> Reported:
-        if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            self._lags, self._lags_at_ms = Reported.read(self._client), now_ms
-        return self._lags
+    def _take_up(self, now_ms: int) -> None:
+        """Find each unit where the chain's requests say that it is."""
+        view = self._client.view()
+        on_record, idle = _on_record(self._client, view), not_running(view)
+        for p, work in self.units.items():
+            known, failed = self._known.get(p), self._failed.get(p)
+            if p not in view.processors:
+                work.leave()
+            elif known is not None:
+                work.row = known
+                if why := not_itself(known, view.processors[p], idle):
+                    self._ledger.log(f"{p} was back, and now {why}: it is verified again")
+                    work.begin_again(now_ms)
+            elif work.row.status is UnitStatus.WAITING:
+                is_under_way = work.find(on_record)
+                if failed is not None:
+                    work.row = failed
+                elif is_under_way:
+                    told = f"{p}: request {work.row.uuid} was asked before: following it"
+                    self._ledger.log(told, work.row)
+                    work.begin(now_ms)
 
-    def _fail(self, one: Progress, why: str) -> None:
-        if one.step is not None and one.began_ms is not None:
-            one.end(one.step, self._now_ms())
-        one.state, one.why_failed, one.warm_up, one.request = State.FAILED, why, None, None
-        self._context.log.error(f"{one.unit.processor}: {why}")
-
-    def _let_go(self, running: Sequence[Progress], because: str) -> None:
-        if any(one.state is State.FAILED for one in self.progress):
+    def _let_go(self, because: str) -> None:
+        """Let go of those under way where nothing more begins and all of them only wait for a standby."""
+        running = [work for work in self.units.values() if work.row.status in AT_WORK]
+        if not running or not all(work.only_waits for work in running):
+            return
+        if any(row.status in BAD for row in self.rows.values()):
             because = "another one has failed"
-        for one in running:
-            one.state, one.warm_up, self.goes_on = State.WAITING, None, True
-            self._context.log.info(f"{one.unit.processor}: left waiting: {because}")
+        for work in running:
+            work.let_go(because)
+            self._tell(work)
 
-    def _see(self, one: Progress, step: UnitStep, response: PlacementResponse) -> Outcome:
-        """The unit's request with one more status, which is logged when it is new."""
-        before = one.request
-        assert before is not None
-        one.request = after = before.seen(response)
-        if after is before:
-            return after
-        status, message, at_ms = after.status, after.message, response.timestamp
-        one.began_ms = min(one.began_ms or at_ms, at_ms)
-        one.moments.append((f"{one.unit.processor} {step.name}"[:30], status, at_ms))
-        if after.stage == STOPPING and one.unit.processor in details_of(response).stopped:
-            one.stopped_at_ms = at_ms
-        self._context.log.info(
-            f"{one.unit.processor}: {step.name}: {status}: {message}",
-            extra={"request": after.uuid, "group": one.unit.group_id},
+    def _give_back(self) -> None:
+        """Release or cancel what has stopped nothing yet; tell what goes on."""
+        for p, work in self.units.items():
+            if work.row.status in AT_WORK:
+                self._ledger.log(f"{p}: {work.give_back()}", work.row)
+
+    # What it sees.
+
+    def _look(self, now_ms: int) -> None:
+        """Look at each request, and once a second at what runs."""
+        watches = self._plan.watch_after
+        if not watches and not any(row.status in AT_WORK for row in self.rows.values()):
+            return
+        look = self._is_due("look", LOOK_MS, now_ms)
+        if look:
+            self._view = self._client.view()
+        view, changed = self._job(), False
+        for p, work in self.units.items():
+            before = work.row
+            if before.status not in AT_WORK:
+                continue
+            if p not in view.processors:
+                work.leave()
+                self._tell(work)
+                continue
+            if not (look or work.is_asked):
+                continue
+            if work.needs_lags:
+                self._read_lags(now_ms)
+            if work.look(view, self._reported, now_ms):
+                self._tell(work)
+                changed = changed or work.row.status is not before.status
+        if watches and changed:  # a place is free: it is decided by the job as it is now
+            self._view = self._client.view()
+        if watches:
+            self._since = self._since_back(now_ms)
+
+    def _position(self, now_ms: int) -> Position:
+        """Where each stands, and whom nobody is to touch now."""
+        rows, group_of = self.rows, self._plan.group_of
+        statuses = {p: row.status for p, row in rows.items()}
+        if not self._plan.watch_after:
+            return Position(statuses, group=group_of)
+        view = self._job()
+        return Position(
+            statuses=statuses,
+            back_at_ms=self._back_at_ms(rows),
+            judged=self._canary.passed,
+            busy=busy_groups(view, self._ours()),
+            down=self._down.among(view, rows, now_ms),
+            unsettled=self._since.unsettled,
+            paced={p: b for p, b in paced(view).items() if statuses.get(p) is UnitStatus.WAITING},
+            group=view.group_of,
         )
-        return after
+
+    def _since_back(self, now_ms: int) -> Since:
+        """Who died after it was back has failed, who was restarted by somebody else has not."""
+        since = self._back.look(self._job(), self.rows, self._ours(), now_ms)
+        for p, found in since.renewed.items():
+            work, host, execution = self.units[p], found.host or "", found.execution_id or ""
+            work.row = replace(work.row, now_on=host, execution=execution)
+            self._ledger.log(f"{p} runs as {execution} on {host}: somebody else has asked for that")
+        for p, seen in since.died.items():
+            self.units[p].fail(f"it was back and died since: {seen}")
+            self._tell(self.units[p])
+        return since
+
+    def _tell(self, work: UnitWork) -> None:
+        self._progress.changed(work.row, self.rows)
+
+    def _ours(self) -> set[str]:
+        return {uuid for work in self.units.values() for uuid in work.requests}
+
+    def _back_at_ms(self, rows: Mapping[str, Progress]) -> dict[str, int]:
+        """By this run's clock: who was back before counts as back since it began to watch."""
+        back_at = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
+        before = {p: known.back_ms for p, known in self._known.items()}
+        return {p: self._began_ms if before.get(p) == at else at for p, at in back_at.items()}
+
+    def _job(self) -> JobView:
+        if self._view is None:
+            self._view = self._client.view()
+        return self._view
+
+    def _read_lags(self, now_ms: int) -> None:
+        if self._is_due("lag", LAG_MS, now_ms):
+            self._reported = Reported.read(self._client, now_ms)
+
+    def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
+        if now_ms < self._due.get(what, 0):
+            return False
+        self._due[what] = now_ms + every_ms
+        return True
+
+
+def _on_record(client: PlacementClient, view: JobView) -> set[str]:
+    """Requests that wait, run, have an answer or were taken: what isn't among them was never asked."""
+    waiting = {action.uuid for action in (*view.actions, *view.queued)}
+    answered = {response.uuid for response in client.history()}
+    return waiting | answered | client.remembered()

@@ -38,7 +38,7 @@ UNDER_WAY = (UnitStatus.IN_FLIGHT, UnitStatus.UP)
 class OperationPhase(StrEnum):
     """What the operation is at."""
 
-    BOUNCING = "bouncing"
+    WORKING = "working"
     BAKING = "baking"
     JUDGING = "judging"
     FINISHING = "finishing"
@@ -168,8 +168,8 @@ def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int
         return Next(OperationPhase.ENDED, because="of each group that is left a member has failed")
     if not ask and free <= 0 and down_now:
         waits = f"{'; '.join(down_now[:3])}: who failed or died keeps its place until it runs"
-        return Next(OperationPhase.BOUNCING, because=waits)
-    return Next(OperationPhase.BOUNCING, tuple(ask), because, min(until, default=None))
+        return Next(OperationPhase.WORKING, because=waits)
+    return Next(OperationPhase.WORKING, tuple(ask), because, min(until, default=None))
 
 
 def _has_work(batch: Batch, at: Position, failed: Collection[str]) -> bool:

@@ -9,8 +9,8 @@ and again, proves nothing more.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.lag import Heard, heard
@@ -54,31 +54,41 @@ def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
 class Reported:
     """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.
 
-    `newest` is the published readiness that their paces are known by, if there is any.
+    `newest` is the published readiness that their paces are known by, if there is any. They were read at `at_ms`
+    by the reader's clock.
     """
 
     lags: Mapping[str, int | None]
     marks: Mapping[str, int]
     reasons: Mapping[str, str]
     newest: NewestReadiness | None = None
+    of: Mapping[str, Sequence[ReplicaLag]] = field(default_factory=dict[str, "list[ReplicaLag]"])
+    at_ms: int = 0
 
     @classmethod
-    def read(cls, client: PlacementClient) -> Reported:
+    def read(cls, client: PlacementClient, now_ms: int = 0) -> Reported:
         """What they tell now. Raises `Unreachable`."""
         replicas = client.lag()
-        return cls.by(replicas, client.readiness(replicas))
+        return cls.by(replicas, client.readiness(replicas), now_ms)
 
     @classmethod
     def by(
-        cls, replicas: Collection[ReplicaLag], newest: NewestReadiness | None = None
+        cls,
+        replicas: Collection[ReplicaLag],
+        newest: NewestReadiness | None = None,
+        now_ms: int = 0,
     ) -> Reported:
         """What these replicas tell, by processor."""
         marks: dict[str, int] = {}
+        of: dict[str, list[ReplicaLag]] = {}
         for one in replicas:
+            of.setdefault(one.processor_id, []).append(one)
             if one.observed_at_ms is not None:
                 mark = f"{one.execution_id} {one.observed_at_ms}".encode()
                 marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
-        return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest)
+        return cls(
+            *(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest), of, now_ms
+        )
 
     def limit(self, standby: str, bounds: CatchUp) -> int:
         """Returns how many records the standby may be behind and count as warm."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -15,12 +16,14 @@ from pydantic import Field
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.orchestration.config import CatchUp, CatchUpConfig, RunConfig
 from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
 NEW = "the new standby"
+ACTIVE, STANDBY = "active", "standby"
 MOST_AT_ONCE = 64
 
 
@@ -33,23 +36,15 @@ class Kind(StrEnum):
     WAIT_WARM = "wait-warm"
     WAIT_PROCESSING = "wait-processing"
     WAIT_REPORT = "wait-report"
-
-
-class State(StrEnum):
-    """How far a unit is."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+    WAIT_BACK = "wait-back"
 
 
 @dataclass(frozen=True)
 class UnitStep:
     """One request, or one wait: for a warm standby, or for the sign that a container works.
 
-    `name` is unique in its unit. `processor` may be `NEW`: the standby that the unit's
-    step of kind `START_STANDBY` has started.
+    `name` is unique among the requests of its unit; empty for that of a restart, which is the unit
+    itself. `processor` may be `NEW`: the standby that the unit's step of kind `START_STANDBY` has started.
     """
 
     name: str
@@ -69,6 +64,8 @@ class UnitStep:
             return f"wait until `{self.processor}` processes"
         if self.kind is Kind.WAIT_REPORT:
             return f"wait until `{self.processor}` reports from `{self.destination}`"
+        if self.kind is Kind.WAIT_BACK:
+            return f"wait until `{self.processor}` is back"
         return f"wait until {self.processor} is warm"
 
 
@@ -77,7 +74,8 @@ class Unit:
     """What is done for one container, and why.
 
     `group_id` is its container group, which nothing else may touch meanwhile. `stops_active`: an
-    active is down for a while.
+    active is down for a while. `host` is where it was when the plan was made, as incarnation
+    `former`.
     """
 
     processor: str
@@ -86,13 +84,22 @@ class Unit:
     steps: tuple[UnitStep, ...]
     group_id: str
     stops_active: bool = False
+    host: str = ""
+    former: str | None = None
 
     @classmethod
     def of(cls, view: JobView, processor: str, what: str, why: str, *steps: UnitStep) -> Unit:
         """The unit, with what the job tells of its processors."""
         placed = [step.processor for step in steps if step.kind is Kind.PLACE]
         stops_active = not all(map(view.is_standby, placed))
-        return cls(processor, what, why, steps, view.group_of(processor), stops_active)
+        found, group = view.processors[processor], view.group_of(processor)
+        of_job = (stops_active, found.host or "", found.execution_id)
+        return cls(processor, what, why, steps, group, *of_job)
+
+    @property
+    def mode(self) -> str:
+        """`active` or `standby`."""
+        return ACTIVE if self.stops_active else STANDBY
 
     @property
     def is_for_a_move(self) -> bool:
@@ -121,6 +128,24 @@ class UnitLimits:
     verify_timeout_s: float
     catch_up: CatchUp
 
+    @property
+    def lag_s(self) -> float:
+        """How long a lag is waited for; 0: it isn't."""
+        return self.catch_up.timeout_s
+
+    def is_shown_by_work(self, mode: str) -> bool:
+        """Whether the lag needs no report: an active processes only with its stores restored."""
+        return self.verify_timeout_s > 0 and mode == ACTIVE
+
+
+@dataclass(frozen=True)
+class BounceJudge:
+    """The asset check whose first result after the bake is the word on the canary."""
+
+    asset: str
+    check: str
+    timeout_s: float
+
 
 class SeveralConfig(CatchUpConfig, RunConfig):
     """What work on several containers is told."""
@@ -142,24 +167,47 @@ class SeveralConfig(CatchUpConfig, RunConfig):
 
 @dataclass(frozen=True)
 class UnitsPlan:
-    """Units of work on a job, decided before anything is asked.
-
-    `what` names the work; `subject` is the host that is drained. `notices` say
-    what is to be known before it.
-    """
+    """Units of work on a job, decided before anything is asked."""
 
     what: str
     subject: str
+    """The host that is drained; empty for work on the whole job."""
     job: str
     coordinator: str
     units: tuple[Unit, ...]
-    at_once: int
+    schedule: Schedule
     limits: UnitLimits
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
     notices: tuple[str, ...] = ()
+    """What is to be known before it."""
+    batches: tuple[Batch, ...] = ()
+    """Units that go together, in the order in which they go; empty: each for itself."""
+    judge: BounceJudge | None = None
+    """Decides on the canary; None: what can be seen of it does."""
+    watch_after: bool = False
+    """Groups that somebody else acts on aren't touched; who was back is watched until the end."""
 
     @property
     def prefix(self) -> str:
         """Begins the names of its steps, of which the uuids of their requests are made."""
-        return f"{self.what}/{self.subject}"
+        return "/".join(filter(None, (self.what, self.subject)))
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Those whose units they are, in their order."""
+        return tuple(unit.processor for unit in self.units)
+
+    @property
+    def order(self) -> tuple[Batch, ...]:
+        """All units in the batches in which they go."""
+        return self.batches or tuple(Batch(p, (p,)) for p in self.processors)
+
+    @cached_property
+    def unit_of(self) -> dict[str, Unit]:
+        """Processor → its unit."""
+        return {unit.processor: unit for unit in self.units}
+
+    def group_of(self, processor_id: str) -> str:
+        """The container group of a unit, by its processor."""
+        return self.unit_of[processor_id].group_id

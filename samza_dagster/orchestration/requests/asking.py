@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.requests.step_request import request_uuid
+from samza_dagster.orchestration.requests.step_request import (
+    Outcome,
+    StepRequest,
+    details_of,
+    request_uuid,
+)
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -31,7 +36,7 @@ def write(
     hold: bool = False,
     beyond_budget: bool = False,
 ) -> PlacementRequest | Request:
-    """Writes a request; one of this uuid that was written before is left as it is.
+    """Write a request; one of this uuid that was written before is left as it is.
 
     `hold`: nothing is stopped before its commit. Raises what the client raises.
     """
@@ -55,12 +60,58 @@ def write(
     )
 
 
+def ask(
+    client: PlacementClient,
+    kind: RequestKind,
+    processor_id: str,
+    destination: str = "",
+    *,
+    step: str,
+    asked: StepRequest,
+    hold: HeldRequest | None = None,
+    expiry_s: float | None = None,
+    beyond_budget: bool = False,
+) -> Outcome:
+    """Ask a step's request, unless an earlier run did; it is then taken as it stands.
+
+    `hold`: its destination is held until the commit. Raises what the client raises.
+    """
+    response, asked_ms = asked.response, None
+    is_past = response is not None and (
+        response.status_code.is_terminal or bool(details_of(response).stopped)
+    )
+    if hold is not None and not is_past:
+        hold.note()
+    if response is None:
+        try:
+            made = write(
+                client,
+                kind,
+                processor_id,
+                destination,
+                uuid=asked.uuid,
+                expiry_s=expiry_s,
+                hold=hold is not None,
+                beyond_budget=beyond_budget,
+            )
+        except InvalidInput:  # nothing was written, so there is nothing to give back
+            if hold is not None:
+                hold.forget()
+            raise
+        asked_ms, deployment = made.timestamp, made.deployment_id
+    else:
+        deployment = response.deployment_id
+    return Outcome.of(
+        step, asked, destination, hold=hold is not None, asked_ms=asked_ms, deployment=deployment
+    )
+
+
 @dataclass(frozen=True)
 class HeldRequest:
     """A request that holds its destination: given back unless it is committed.
 
-    `holds` has those of the run, with the uuid of the release of each. `of` ends the names of the
-    steps that commit and release it, where a run has several.
+    `holds` has those of the run, with the uuid of the release of each. Of `step`, the name of its own
+    step, those of the steps are made that commit and release it.
     """
 
     client: PlacementClient
@@ -68,7 +119,7 @@ class HeldRequest:
     holds: dict[str, str]
     uuid: str
     attempt: int
-    of: str = ""
+    step: str = ""
 
     @property
     def is_held_only(self) -> bool:
@@ -98,9 +149,10 @@ class HeldRequest:
         release_uuid = self.holds.pop(self.uuid, None)
         return release(self.client, self.uuid, release_uuid) if release_uuid else ""
 
-    def _uuid(self, step: str) -> str:
+    def _uuid(self, verb: str) -> str:
+        head, _, rest = self.step.partition("/")
         return request_uuid(
-            self.root_run_id, f"bounce-{step}/{self.of}" if self.of else step, self.attempt
+            self.root_run_id, f"{head}-{verb}/{rest}" if rest else verb, self.attempt
         )
 
 
@@ -119,24 +171,17 @@ def release(client: PlacementClient, reservation: str, uuid: str) -> str:
     return f"reservation {reservation}: {answer.status_code.value}: {answer.response_message}"
 
 
-def cancel(client: PlacementClient, root_run_id: str, request: str) -> bool:
-    """Asks that a request ends of which nothing is stopped or started yet.
+def cancel(client: PlacementClient, root_run_id: str, request: str) -> str:
+    """End a request of which nothing is stopped or started yet; return what became of it, for a log.
 
-    False where the coordinator takes no cancel: Samza's wire has none, and a container that is
-    down comes back by going on alone. Raises what the client raises.
+    Where the coordinator takes no cancel it goes on: Samza's wire has none, and a container that is
+    down comes back by going on alone. Raises nothing of ours.
     """
-    if not capabilities(client.view().coordinator).has_own_requests:
-        return False
-    client.cancel(request, uuid=request_uuid(root_run_id, f"cancel/{request}", 0))
-    return True
-
-
-def cancelled(client: PlacementClient, root_run_id: str, request: str) -> str:
-    """Cancels a request, and returns what became of it. Raises nothing of ours."""
     goes_on = "the coordinator goes on with it: re-execute this run from failure to follow"
     try:
-        if not cancel(client, root_run_id, request):
+        if not capabilities(client.view().coordinator).has_own_requests:
             return goes_on
+        client.cancel(request, uuid=request_uuid(root_run_id, f"cancel/{request}", 0))
         answer = client.wait(request, timeout_s=ANSWER_S)
     except SamzaDagsterError as error:
         return f"{goes_on} ({error})"

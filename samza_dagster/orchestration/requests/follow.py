@@ -59,7 +59,6 @@ def followed(
     *,
     until: str = ENDED,
     timeout_s: float,
-    former_stage: str = "",
 ) -> Outcome:
     """The request of a container as `requests.follow` gives it; the run's log has each status."""
 
@@ -79,7 +78,6 @@ def followed(
         until=until,
         timeout_s=timeout_s,
         on_moment=moment,
-        former_stage=former_stage,
         beat=look,
         on_notice=context.log.warning,
     )

@@ -96,7 +96,7 @@ class Moment:
 class Outcome:
     """A step's request as far as it was followed; each op hands it to the next.
 
-    `destination` is what was asked for; `hold`: it stops nothing before its commit.
+    `destination` is what was asked for, of which `deployment`; `hold`: it stops nothing before its commit.
     `since` is where the checkpoint topic ended once the request had
     succeeded: the former process was dead, so what stands there or behind is its successor's.
     `since_ms` is when the run read that, by its own clock. `started` is the processor that was
@@ -112,6 +112,7 @@ class Outcome:
     timeline: tuple[Moment, ...] = ()
     hold: bool = False
     asked_ms: int | None = None
+    deployment: str = ""
     since: int | None = None
     since_ms: int | None = None
     started: str | None = None
@@ -126,6 +127,7 @@ class Outcome:
         *,
         hold: bool = False,
         asked_ms: int | None = None,
+        deployment: str = "",
     ) -> Outcome:
         """A request before it is followed; `asked_ms` is when this run has written it."""
         response = asked.response
@@ -139,22 +141,20 @@ class Outcome:
             destination=destination,
             hold=hold,
             asked_ms=asked_ms,
+            deployment=deployment,
             started=details.started,
             host=details.host,
         )
 
-    def seen(self, response: PlacementResponse, former_stage: str = "") -> Outcome:
-        """The same with one more status; itself when that was read before.
-
-        `former_stage`: where the action stood by what was known before.
-        """
+    def seen(self, response: PlacementResponse) -> Outcome:
+        """The same with one more status; itself when that was read before."""
         status, message = response.status_code.value, response.response_message
         at_ms = response.timestamp
         if any((m.status, m.message, m.at_ms) == (status, message, at_ms) for m in self.timeline):
             return self
         began = self.timeline[0].at_ms if self.timeline else at_ms
         began = began if self.asked_ms is None else self.asked_ms
-        stage = stage_of(response, self.timeline, former_stage)
+        stage = stage_of(response, self.timeline)
         moment = Moment(self.step, self.uuid, status, message, at_ms, max(0, at_ms - began), stage)
         details = details_of(response)
         return replace(
@@ -295,20 +295,12 @@ def last_success(client: PlacementClient, root_run_id: str, step: str) -> Placem
     return found
 
 
-def stage_of(response: PlacementResponse, earlier: Sequence[Moment], former: str) -> str:
-    """Where the action stands by this status; `former` by what was known before.
-
-    An action that puts an active in a standby's place reserves twice: the first time for
-    the standby. An older coordinator says both in the same words; what came between tells them
-    apart.
-    """
+def stage_of(response: PlacementResponse, earlier: Sequence[Moment]) -> str:
+    """Where the action stands by this status; where that names no stage, where it stood before."""
     if response.status_code.is_terminal:
         return ENDED
-    known = earlier[-1].stage if earlier else former
-    stage = stage_named(details_of(response).stage)
-    if stage == RESERVING_STANDBY and ORDER.index(known) > ORDER.index(RESERVING_STANDBY):
-        return RESERVING
-    return stage or known or QUEUED
+    known = earlier[-1].stage if earlier else QUEUED
+    return stage_named(details_of(response).stage) or known
 
 
 def follow(
@@ -318,7 +310,6 @@ def follow(
     until: str,
     timeout_s: float,
     on_moment: Callable[[Moment], None],
-    former_stage: str = "",
     beat: Callable[[str, float], None] = lambda _, __: None,
     on_notice: Callable[[str], object] = lambda _: None,
 ) -> Outcome:
@@ -334,7 +325,7 @@ def follow(
 
     def see(response: PlacementResponse) -> None:
         nonlocal now
-        after = now.seen(response, former_stage)
+        after = now.seen(response)
         if after is not now:
             now = after
             on_moment(now.timeline[-1])

@@ -6,7 +6,6 @@ begin. How often, and for how long, is up to whoever asks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -14,48 +13,40 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
-from samza_dagster.orchestration.chain import others_of_chain
+from samza_dagster.orchestration.chain import others_of_chain, remember, remembered
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
 
-SINCE = "samza/since"
+SINCE = "since"
 MOST_KEPT = 40
-"""Requests and their boundaries that fit into a tag (`MOST_TAG_BYTES`)."""
+"""Requests and their boundaries that fit into a tag (`MOST_TAG_BYTES`), with what else it has."""
 
 
 class OwnCommits:
     """Request → offset of the checkpoint topic when it was first known to have succeeded.
 
-    `tags` reads what runs of the chain have kept, at the first look; `keep` gets the new text.
+    `kept` reads what runs of the chain have kept, at the first look; `keep` gets the new values.
     """
 
     def __init__(
         self,
-        tags: Callable[[], Iterable[str | None]] = tuple,
-        keep: Callable[[str], object] = lambda _: None,
+        kept: Callable[[], Iterable[object]] = tuple,
+        keep: Callable[[dict[str, int]], object] = lambda _: None,
     ) -> None:
-        self._tags = tags
+        self._kept = kept
         self._keep = keep
         self._since: dict[str, int] | None = None
 
     @classmethod
-    def of_run(
-        cls,
-        context: dg.OpExecutionContext,
-        chain: Callable[[], Iterable[dg.DagsterRun]] | None = None,
-    ) -> OwnCommits:
-        """Kept in the tags of this run; `chain` are the other runs of its chain."""
-
-        def tags() -> list[str | None]:
-            others = others_of_chain(context) if chain is None else chain()
-            return [one.tags.get(SINCE) for one in (*others, context.run)]
-
-        def keep(text: str) -> None:
-            context.instance.add_run_tags(context.run.run_id, {SINCE: text})
-
-        return cls(tags, keep)
+    def of_run(cls, context: dg.OpExecutionContext) -> OwnCommits:
+        """Kept in this run's memory, and read from those of its chain."""
+        instance, run = context.instance, context.run
+        return cls(
+            lambda: remembered((*others_of_chain(context), run), SINCE),
+            lambda since: remember(instance, run.run_id, SINCE, since),
+        )
 
     def since(self, uuid: str, end: Callable[[], int]) -> int:
         """Where they begin of the container that request `uuid` has started.
@@ -64,23 +55,19 @@ class OwnCommits:
         """
         if self._since is None:
             self._since = {}
-            for text in self._tags():
-                for one, offset in _read(text).items():
+            for value in self._kept():
+                for one, offset in _read(value).items():
                     self._since[one] = min(offset, self._since.get(one, offset))
         if uuid not in self._since:
             self._since[uuid] = end()
             newest = list(self._since.items())[-MOST_KEPT:]
-            self._keep(json.dumps(dict(newest), separators=(",", ":")))
+            self._keep(dict(newest))
         return self._since[uuid]
 
 
-def _read(text: str | None) -> dict[str, int]:
-    try:
-        data: object = json.loads(text) if text else {}
-        known = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        return {uuid: int(offset) for uuid, offset in known.items()}
-    except (ValueError, TypeError):
-        return {}
+def _read(value: object) -> dict[str, int]:
+    known = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {uuid: at for uuid, at in known.items() if isinstance(at, int)}
 
 
 NO_PROGRESS = "no input offset grew in a commit since its start"
@@ -142,6 +129,7 @@ class Missing:
     seen: str
     within_s: float
     is_lag: bool = False
+    fix: str = field(default="", compare=False)
 
 
 def missing(
@@ -151,7 +139,8 @@ def missing(
     if why := not_running(found, expected.former):
         return Missing(why, expected.verify_s)
     if not works:
-        return Missing(NO_PROGRESS, expected.verify_s)
+        seen = NO_PROGRESS if expected.is_active else expected.sign_missing()
+        return Missing(seen, expected.verify_s, fix=expected.failure().fix)
     return Missing(lag, expected.lag_s, is_lag=True) if lag else None
 
 

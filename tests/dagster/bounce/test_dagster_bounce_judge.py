@@ -14,9 +14,9 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.events import DagsterEvent
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.record import check_result
 from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.plans.bounce import BounceJudge
+from samza_dagster.orchestration.operations.record import check_result
+from samza_dagster.orchestration.plans.units import BounceJudge
 from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
 

@@ -19,8 +19,8 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import checkpoint_topic
 from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
+from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.cockpit import PATIENCE_S
@@ -103,7 +103,7 @@ def test_samzas_own_am_is_bounced_through_its_messages_and_never_driven_to_its_l
             raise dg.DagsterExecutionInterruptedError
         time.sleep(seconds)
 
-    monkeypatch.setattr(bouncing, "Bounce", functools.partial(Bounce, sleep=sleep))
+    monkeypatch.setattr(bouncing, "Runner", functools.partial(Runner, sleep=sleep))
     fifth = threading.Thread(target=coordinated.bounce)
     fifth.start()
     run = until(

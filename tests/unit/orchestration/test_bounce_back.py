@@ -17,12 +17,9 @@ from samza_dagster.client.views import (
     ProcessorView,
 )
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
-from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
-from samza_dagster.orchestration.bounce.restart import Restart
-from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.back import SETTLES_MS, BackWatch, Since
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import Patience
-from samza_dagster.orchestration.requests.step_request import StepRequest
 from samza_dagster.placement import texts
 from tests.rig.played_job import PlayedJob
 from tests.rig.worker import Calls, Worker
@@ -63,9 +60,9 @@ def job(died: str = "", *, execution: str = "", **more: Any) -> JobView:
     return replace(made, **more)
 
 
-def rows() -> dict[str, Bounced]:
+def rows() -> dict[str, Progress]:
     return {
-        p: Bounced(
+        p: Progress(
             p, host, "active", UnitStatus.BACK, uuid=OURS[p], in_ms=1_000, execution=f"{p}#1"
         )
         for p, host in MEMBERS.items()
@@ -199,14 +196,7 @@ def test_an_answer_tells_whether_somebody_has_asked(
 def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> None:
     """The clock of the run, here days ahead, is none that answers are dated by."""
     client = client_of(answer("0-0", texts.started("h9"), at_ms=5_000))
-    restart = Restart(
-        client,
-        *("root", rows()["0-0"], Patience(0, 0, 0, 0, 0), {}),
-        former="0-0#0",
-        coordinator="samza_dagster",
-    )
-    restart.begin(StepRequest(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
-    known = {"0-0": replace(restart.row, status=UnitStatus.BACK, execution="0-0#1")}
+    known = {"0-0": replace(rows()["0-0"], in_ms=0)}
     made, again = BackWatch(client), job("0-0", execution="0-0#2")
     assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
 

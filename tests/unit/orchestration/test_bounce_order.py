@@ -21,8 +21,6 @@ from samza_dagster.orchestration.operations.schedule import (
     what_next,
 )
 from samza_dagster.orchestration.operations.schedule import Position as AnyPosition
-from samza_dagster.orchestration.plans.bounce import Measured, time_in_words
-from samza_dagster.orchestration.plans.bounce import expected_s as any_expected_s
 from samza_dagster.orchestration.plans.order import (
     CONTAINERS,
     HOSTS,
@@ -35,7 +33,6 @@ from samza_dagster.orchestration.plans.order import (
 
 pytestmark = pytest.mark.unit
 Position = partial(AnyPosition, group=group_of)
-expected_s = partial(any_expected_s, group_of=group_of)
 DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
 
 
@@ -124,40 +121,6 @@ def test_whoever_has_spent_half_of_what_samza_s_am_lets_pass_waits_and_the_other
     )
     assert what_next(order, Schedule(), Position(statuses, paced=spent), 9_000).ask == ("0-0",)
     assert paced(job(DEMO)) == {}
-
-
-def test_the_time_left_has_the_longest_wait_in_it_and_the_work_beside_it_only_once() -> None:
-    """Whoever waits begins later; the others go on meanwhile."""
-    measured = Measured({"active": 10.0, "standby": 5.0})
-    left = {"0-0": "standby", "0": "active", "1": "active"}
-    for waits_s, expected in (
-        ({}, 5 + 60 + 20),
-        ({"0": 30.0}, 5 + 60 + 20),
-        ({"0": 300.0}, 300 + 10),
-        ({"0-0": 300.0}, 300 + 5 + 60 + 20),
-    ):
-        told = expected_s(left, Schedule(), measured, canaries_left=1, bake_s=60, waits_s=waits_s)
-        assert told == expected
-    assert expected_s({"0": "active"}, Schedule(), Measured(), bake_s=0, waits_s={"0": 300}) is None
-    assert time_in_words(None, {"0": 300}) == "at least 5 min"
-    assert time_in_words(None, {}) == ""
-
-
-def test_the_time_left_counts_a_standby_whose_report_is_awaited_by_its_place_and_its_group() -> (
-    None
-):
-    """Its place is free long before it is back: others go on, its active waits."""
-    measured = Measured({"active": 20.0, "standby": 65.0}, {"standby": 5.0})
-    standbys = {f"{n}-0": "standby" for n in range(10)}
-    actives = {str(n): "active" for n in range(10)}
-    one = expected_s({**standbys, **actives}, Schedule(), measured, bake_s=0)
-    assert one == max(10 * 5, 65) + 10 * 20
-    assert expected_s({"0-0": "standby", "0": "active"}, Schedule(), measured, bake_s=0) == 65 + 20
-    left = {"0-0": "standby", "0": "active", "1": "active"}
-    begun = expected_s(left, Schedule(), measured, bake_s=0, under_way_s={"1": 15.0, "0-0": 60.0})
-    assert begun == 5 + 20
-    late = expected_s({"1": "active"}, Schedule(), measured, bake_s=0, under_way_s={"1": 500.0})
-    assert late == 0
 
 
 JOBS = st.dictionaries(
@@ -269,7 +232,7 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     down, limits = {"0": "0 is starting"}, Schedule(stop_after=3)
     statuses = {"0": UnitStatus.FAILED, "1": UnitStatus.WAITING, "2": UnitStatus.BACK}
     todo = what_next(order, limits, Position(statuses, down=down), 0)
-    assert (todo.phase, todo.ask) == (OperationPhase.BOUNCING, ())
+    assert (todo.phase, todo.ask) == (OperationPhase.WORKING, ())
     assert todo.because == "0 is starting: who failed or died keeps its place until it runs"
     assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
     over = {"0": UnitStatus.FAILED, "1": UnitStatus.GONE, "2": UnitStatus.BACK}

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.bounce.shown import bounce_svg
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.shown import progress_svg
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, lag_svg, picture
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.text import in_words
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.unit
 BEGAN_MS = 1_700_000_000_000
 
 
-def back(processor: str, second: int, down_s: float = 4.0) -> Bounced:
+def back(processor: str, second: int, down_s: float = 4.0) -> Progress:
     """Asked for at that second, down from the next one, back 10 s after it was asked for."""
     asked = BEGAN_MS + second * 1000
-    return Bounced(
+    return Progress(
         processor,
         "host-1",
         "active",
@@ -46,7 +46,7 @@ def bars(svg: str, kind: str) -> list[tuple[float, float]]:
 
 def test_each_processor_has_its_time_and_its_time_down_to_one_scale() -> None:
     """4 s down of 10 s, one after the other."""
-    drawn = bounce_svg([back("0", 0), back("1", 10, down_s=2.0)])
+    drawn = progress_svg([back("0", 0), back("1", 10, down_s=2.0)])
     (first, wide), (second, as_wide) = bars(drawn, "s")
     assert second == pytest.approx(first + wide, abs=0.2)
     assert wide == pytest.approx(as_wide, abs=0.2)
@@ -57,9 +57,9 @@ def test_each_processor_has_its_time_and_its_time_down_to_one_scale() -> None:
 
 def test_who_waits_flies_or_failed_is_told() -> None:
     """A bounce in progress: the one in flight is drawn up to the last moment known."""
-    flying = Bounced("1", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS + 2000)
-    failed = Bounced("2", "h", "active", status=UnitStatus.FAILED, asked_ms=BEGAN_MS + 3000)
-    drawn = bounce_svg([Bounced("3", "h", "active"), failed, flying, back("0", 0)])
+    flying = Progress("1", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS + 2000)
+    failed = Progress("2", "h", "active", status=UnitStatus.FAILED, asked_ms=BEGAN_MS + 3000)
+    drawn = progress_svg([Progress("3", "h", "active"), failed, flying, back("0", 0)])
     assert "1 of 4 back, 1 in flight, 1 failed" in texts(drawn)
     ((x, wide),) = bars(drawn, "s")
     ((from_x, to_end),) = bars(drawn, "o")
@@ -70,17 +70,17 @@ def test_who_waits_flies_or_failed_is_told() -> None:
 
 def test_before_anybody_is_asked_for_there_is_a_picture_too() -> None:
     """All wait."""
-    drawn = bounce_svg([Bounced(str(n), "h", "active") for n in range(3)])
+    drawn = progress_svg([Progress(str(n), "h", "active") for n in range(3)])
     assert "0 of 3 back" in texts(drawn)
     assert texts(drawn).count("waiting") == 3
 
 
 def test_of_a_thousand_those_are_drawn_that_matter_now() -> None:
     """Whoever isn't back, then who came back last; the rest is counted."""
-    flying = Bounced("f", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS)
+    flying = Progress("f", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS)
     rows = [flying, *[back(str(n), n) for n in range(900)]]
-    rows += [Bounced(f"w{n}", "h", "active") for n in range(99)]
-    drawn = bounce_svg(rows)
+    rows += [Progress(f"w{n}", "h", "active") for n in range(99)]
+    drawn = progress_svg(rows)
     assert f"900 of 1000 back, 1 in flight, {1000 - DRAWN_AT_MOST} not drawn" in texts(drawn)
     assert {"f", "899"} <= set(texts(drawn))
     assert "0" not in texts(drawn)
@@ -89,7 +89,7 @@ def test_of_a_thousand_those_are_drawn_that_matter_now() -> None:
 
 def test_names_are_text_and_nothing_else() -> None:
     """A processor may be called as it likes."""
-    drawn = bounce_svg([Bounced("<b>&", "<i>", "active")])
+    drawn = progress_svg([Progress("<b>&", "<i>", "active")])
     assert {"<b>&", "<i>"} <= set(texts(drawn))
 
 

@@ -1,55 +1,15 @@
-"""What a bounce says of itself while it goes on: why nothing happens now, until when, and how long it takes yet."""
+"""What a bounce says of itself while it goes on: why nothing happens now, and until when."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from statistics import mean
-
 import pytest
 
-from samza_dagster.orchestration.operations.loop import RunEnd
-from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, Measured, expected_s
+from samza_dagster.orchestration.operations.progress import RunEnd
 from samza_dagster.orchestration.text import clock
-from tests.rig.bounce_world import BEGIN_MS, BounceWorld
-from tests.unit.orchestration.test_bounce_loop import NOT_STARTED, Book, many, plan_of, run
+from tests.rig.bounce_world import BounceWorld
+from tests.unit.orchestration.test_bounce_loop import NOT_STARTED, Book, plan_of, run
 
 pytestmark = pytest.mark.unit
-
-
-@pytest.mark.parametrize("report_every_ms", [0, 60_000])
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_the_time_that_a_bounce_expects_is_the_time_that_it_takes(
-    at_once: int, report_every_ms: int
-) -> None:
-    """By what an earlier bounce took, with the bake in it, and with standbys that tell their lag a minute late."""
-
-    def world() -> BounceWorld:
-        return BounceWorld(at=many(6, 6), report_every_ms=report_every_ms, lag_ms=0)
-
-    former = run(world(), Book(), plan_of(world())).rows
-    of = {mode: [row for row in former if row.mode == mode] for mode in (ACTIVE, STANDBY)}
-    measured = Measured(
-        {mode: mean(row.seconds or 0 for row in rows) for mode, rows in of.items()},
-        {mode: mean(row.place_s or 0 for row in rows) for mode, rows in of.items()},
-    )
-    job, book = world(), Book()
-    plan = replace(plan_of(job, at_once=at_once, canaries=1, bake_s=30), measured=measured)
-    assert run(job, book, plan).end is RunEnd.DONE
-    modes = {p: plan.mode_of(p) for p in plan.processors}
-    took_s = expected_s(
-        modes, plan.schedule, measured, canaries_left=1, bake_s=30, group_of=plan.group_of
-    )
-    assert took_s == pytest.approx((job.now_ms - BEGIN_MS) / 1000, rel=0.2)
-
-
-def test_the_time_left_is_a_least_time_while_no_active_is_measured() -> None:
-    """A standby takes less than an active, which must process as well."""
-    book = Book()
-    run(BounceWorld(), book, plan_of(BounceWorld()))
-    told = [text for text in book.told if "left" in text]
-    assert [text for text in told if text.startswith("2/4, at least")]
-    assert [text for text in told if text.startswith("3/4, about")]
-    assert not [text for text in told if text.startswith("2/4, about")]
 
 
 def test_who_takes_long_is_named_with_what_it_waits_for_and_when_that_is_too_long() -> None:
@@ -82,7 +42,7 @@ def test_the_heartbeat_says_nothing_twice() -> None:
     assert all(line.count("the canary is watched") == 1 for line in baking)
 
 
-def test_no_time_is_promised_for_those_that_are_not_begun_any_more() -> None:
+def test_those_that_are_not_begun_any_more_are_counted() -> None:
     """The budget is spent: it says so, and how many are left alone."""
     world, book = BounceWorld(), Book()
     world.ends = {"0-0": [NOT_STARTED]}

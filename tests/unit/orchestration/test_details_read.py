@@ -16,7 +16,6 @@ from samza_dagster.orchestration.requests.step_request import (
     Moment,
     stage_of,
 )
-from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit
 
@@ -52,23 +51,15 @@ def at(stage: str) -> list[Moment]:
 )
 def test_a_run_stands_where_the_action_does(said: str, stage: str) -> None:
     """As `samza-dagster status` shows it."""
-    assert stage_of(response(StatusCode.IN_PROGRESS, stage=said), [], "") == stage
+    assert stage_of(response(StatusCode.IN_PROGRESS, stage=said), []) == stage
 
 
 def test_a_stage_that_a_later_release_names_leaves_a_run_where_it_stood() -> None:
     """Its end is told all the same."""
     further = response(StatusCode.IN_PROGRESS, stage="warming")
-    assert stage_of(further, at("HELD"), "") == "HELD"
-    assert stage_of(further, [], "") == QUEUED
-    assert stage_of(response(StatusCode.FAILED, stopped=()), at("HELD"), "") == ENDED
-
-
-def test_an_older_coordinators_second_reservation_of_a_swap_is_the_actives() -> None:
-    """Its words are those of the first, which is the standby's."""
-    said = response(StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED)
-    assert stage_of(said, [], "") == "RESERVING_STANDBY"
-    assert stage_of(said, at("STOPPING_STANDBY"), "") == RESERVING
-    assert stage_of(said, [], "STOPPING_STANDBY") == RESERVING
+    assert stage_of(further, at("HELD")) == "HELD"
+    assert stage_of(further, []) == QUEUED
+    assert stage_of(response(StatusCode.FAILED, stopped=()), at("HELD")) == ENDED
 
 
 def test_a_standby_was_started_where_another_than_the_one_that_was_named_has_started() -> None:

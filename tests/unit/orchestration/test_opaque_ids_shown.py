@@ -16,13 +16,11 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
-from samza_dagster.orchestration.bounce.record import RunLedger
-from samza_dagster.orchestration.bounce.row import planned
+from samza_dagster.orchestration.operations.progress import Progress
+from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.plans.bounce import (
-    BouncePlan,
-    Measured,
+    UnitsPlan,
     describe,
-    expected_s,
     make_plan,
 )
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
@@ -37,7 +35,6 @@ from samza_dagster.orchestration.plans.move import (
 from samza_dagster.orchestration.plans.order import (
     CONTAINERS,
     HOSTS,
-    Schedule,
     busy_groups,
     order_of,
 )
@@ -56,7 +53,6 @@ UUID = "550e8400-e29b-41d4-a716-446655440000"
 OF_UUID = "93b1f6de-77aa-4b0c-8f43-000000000000"
 ACTIVES = {UUID: "Partition 0", "proc-1": "Partition 1", "proc-2": "Partition 2"}
 STANDBYS = {OF_UUID: UUID, "spare": "proc-1"}
-MEASURED = Measured({"active": 20.0, "standby": 65.0}, {"standby": 5.0})
 CONFIG, POLICIES = RollingBounceConfig(canaries=0, at_once=2), PlacementPolicies()
 STATES = st.sampled_from(["running", "running", "running", "last-seen", "starting", "leaving"])
 
@@ -80,7 +76,7 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),
         "bounce": lambda: order_of(view, CONTAINERS),
-        "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES, measured=MEASURED)),
+        "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES)),
         "bounce by hosts": lambda: order_of(view, HOSTS),
         "drain": lambda: drain_units(view, "h1", known, DrainRules()),
         "drain cold": lambda: drain_units(view, "h1", known, DrainRules(cold=True)),
@@ -164,7 +160,7 @@ def named_job() -> JobView:
     return JobView("demo", "1", "run-1", processors, {}, coordinator="samza_dagster")
 
 
-def bounce() -> BouncePlan:
+def bounce() -> UnitsPlan:
     """Of the whole job."""
     return make_plan(named_job(), RollingBounceConfig(canaries=0), PlacementPolicies())
 
@@ -190,26 +186,15 @@ def test_the_map_of_a_snapshot_has_its_rows_modes() -> None:
     assert modes == {**dict.fromkeys(ACTIVES, True), **dict.fromkeys(STANDBYS, False)}
 
 
-def test_the_time_of_a_bounce_has_an_active_wait_for_its_own_standby_alone() -> None:
-    """Two that are named alike go at the same time."""
-    group_of, two = bounce().group_of, Schedule(at_once=2)
-    own = {OF_UUID: "standby", UUID: "active"}
-    assert expected_s(own, two, MEASURED, bake_s=0, group_of=group_of) == 65 + 20
-    alike = {"proc-1": "active", "proc-2": "active"}
-    assert expected_s(alike, two, MEASURED, bake_s=0, group_of=group_of) == 20
-
-
 def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
-    """A plan of an earlier release has no groups: of Samza's ids the names tell them."""
+    """Not what the ids look like."""
     said: list[Any] = []
     log = SimpleNamespace(info=lambda _, extra: said.append(extra["group"]))
     run = SimpleNamespace(run_id="run")
     context = cast("Any", SimpleNamespace(log=log, instance=None, run=run))
     for pid in (OF_UUID, "spare", "proc-2"):
-        RunLedger(context, bounce()).log("it waits", planned(bounce(), pid))
+        RunLedger(context, bounce()).log("it waits", Progress.of(bounce().unit_of[pid]))
     assert said == [UUID, "proc-1", "proc-2"]
-    former = replace(bounce(), groups=None)
-    assert [former.group_of(pid) for pid in ("0", "0-0", "1-1")] == ["0", "0", "1"]
 
 
 def test_what_helps_against_silence_is_told_by_the_role_that_the_job_says() -> None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from dagster import serialize_value
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.bounce.shown import _map_and_tables
 from samza_dagster.orchestration.chain import kept, read_back, unpacked
 from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
 from samza_dagster.orchestration.operations.shown import (
+    _map_and_tables,
     outcomes_table,
     pictures,
     plan_markdown,
     plan_table,
     steps_table,
 )
+from samza_dagster.orchestration.operations.work import Chain, UnitWork
 from samza_dagster.orchestration.plans.move import HostRow, host_map
+from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitsPlan, UnitStep
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 
 pytestmark = pytest.mark.unit
@@ -59,7 +61,15 @@ def plan_of(actives: int) -> UnitsPlan:
     notices = tuple(f"{n}: what is to be known of this one" for n in range(actives))
     before = host_map(without_standbys(actives))
     return UnitsPlan(
-        "drain_host", "host-1", "demo/1", "samza_dagster", units, 4, LIMITS, before, notices=notices
+        "drain_host",
+        "host-1",
+        "demo/1",
+        "samza_dagster",
+        units,
+        Schedule(at_once=4),
+        LIMITS,
+        before,
+        notices=notices,
     )
 
 
@@ -98,7 +108,7 @@ def test_a_small_plan_is_shown_whole_and_kept_as_it_is() -> None:
 def test_a_bounce_of_a_thousand_shows_its_map(hosts: int, domain: str) -> None:
     """With the tables beside it; of both maps the one after where only one has room."""
     rows = tuple(
-        Bounced(str(n), f"host-{n % hosts}{domain}", "active", why="x" * 160) for n in range(1_000)
+        Progress(str(n), f"host-{n % hosts}{domain}", "active", why="x" * 160) for n in range(1_000)
     )
     on: dict[str, list[str]] = {}
     for row in rows:
@@ -107,28 +117,30 @@ def test_a_bounce_of_a_thousand_shows_its_map(hosts: int, domain: str) -> None:
     shown = _map_and_tables(map_, map_, rows)
     assert "data:image/svg+xml" in str(shown["hosts_and_containers"].value)
     assert sum(len(serialize_value(value)) for value in shown.values()) < MOST_BYTES - 30_000
-    assert len(shown["processors_table"].records) > 5
+    assert len(shown["outcomes"].records) > 5
 
 
 def test_a_bounce_of_thousands_of_hosts_shows_tables_alone() -> None:
     """A picture would leave no room for who failed."""
-    rows = tuple(Bounced(str(n), f"host-{n}", "active") for n in range(3_000))
+    rows = tuple(Progress(str(n), f"host-{n}", "active") for n in range(3_000))
     map_ = [HostRow(row.host, "alive", (f"{row.processor} active running",)) for row in rows]
     shown = _map_and_tables(map_, map_, rows)
     assert "data:image/svg+xml" not in str(shown["hosts_and_containers"].value)
-    assert len(shown["processors_table"].records) > 5
+    assert len(shown["outcomes"].records) > 5
     assert sum(len(serialize_value(value)) for value in shown.values()) < MOST_BYTES - 30_000
 
 
 def test_what_became_of_a_thousand_containers_is_cut_too() -> None:
     """Outcomes and steps are together below the bound."""
-    progress = [Progress(unit) for unit in plan_of(1_000).units]
-    for one in progress:
+    plan = plan_of(1_000)
+    chain = Chain(cast("Any", None), "root", plan, {}, OwnCommits())
+    works = [UnitWork(chain, unit) for unit in plan.units]
+    for one in works:
         step = one.unit.steps[0]
         one.ended += [EndedStep(step, n, n + 5, "SUCCEEDED", "x" * 200) for n in range(2)]
         one.ended += [EndedStep(step, n, n + 5) for n in range(2)]
         one.moments += [("1 move", "IN_PROGRESS", n) for n in (1, 2)]
-    drawn = pictures(progress)
-    tables = (outcomes_table(progress), steps_table(progress), *drawn.values())
+    drawn = pictures(works)
+    tables = (outcomes_table([one.row for one in works]), steps_table(works), *drawn.values())
     assert sum(len(serialize_value(shown)) for shown in tables) < MOST_BYTES
     assert "more" in str(tables[1].records[-1].data["step"])

@@ -19,7 +19,7 @@ from samza_dagster.lag import (
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import CatchUp, MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
-from samza_dagster.orchestration.operations.loop import RunEnd
+from samza_dagster.orchestration.operations.progress import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -90,8 +90,9 @@ def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
     world.far.add("0-0")
     world.published = [ready("0-0", apply_per_s)]
     plan = plan_of(world, only=["0-0"], canaries=1, bake_s=10, lag_timeout_s=300)
-    patience = replace(plan.patience, lag_limit=100, lag_limit_s=1.0)
-    assert run(world, book, replace(plan, patience=patience)).end is end
+    catch_up = replace(plan.limits.catch_up, lag_limit=100, lag_limit_s=1.0)
+    limits = replace(plan.limits, catch_up=catch_up)
+    assert run(world, book, replace(plan, limits=limits)).end is end
 
 
 def test_a_drain_takes_a_standby_for_warm_within_seconds_of_its_own_pace() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from samza_dagster.orchestration import chain
 from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.requests import asking, verify
@@ -20,7 +21,7 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         "remove_standby",
         "gives_place",
     )
-    assert verify.SINCE == "samza/since"
+    assert (chain.MEMORY, verify.SINCE) == ("samza/chain", "since")
     assert (runs.BOUNCE, runs.PROGRESS) == ("samza/bounce", "samza/progress")
     assert (runs.PLANNED, runs.RUNNING, runs.SKIPPED) == ("planned", "running", "skipped")
 

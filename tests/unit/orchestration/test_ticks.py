@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration import ticks
-from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.moves.via_standby import look_until_warm
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds, since_boot, steady_now
@@ -47,7 +46,7 @@ def test_the_clock_from_tick_to_tick_is_moved_by_no_step_of_the_wall_clock() -> 
     assert steady_now(clock, 9_000_000, "boot", 5_050) == (1_005_000, clock)
 
 
-@pytest.mark.parametrize("who", [Bounce, Runner, look_until_warm])
+@pytest.mark.parametrize("who", [Runner, look_until_warm])
 def test_a_run_counts_its_waits_by_a_clock_that_no_step_of_the_wall_clock_moves(
     who: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,14 +12,16 @@ from typing import Any, cast
 import pytest
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
-from samza_dagster.model import TaskMode
+from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
 from samza_dagster.orchestration.moves import extra_standby, phases
-from samza_dagster.orchestration.operations.progress import ChainRequests, Progress
+from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.requests import asking
 from samza_dagster.orchestration.requests.step_request import request_uuid
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from tests.rig.bounce_world import BounceWorld
 from tests.unit.orchestration.test_bounce_loop import Book, plan_of, run
 from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
@@ -41,7 +43,10 @@ def job() -> JobView:
 def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
     cancels = list[str]()
-    client = SimpleNamespace(view=job, cancel=lambda _, uuid: cancels.append(uuid))
+    ended = SimpleNamespace(status_code=StatusCode.FAILED, response_message="")
+    client = SimpleNamespace(
+        view=job, cancel=lambda _, uuid: cancels.append(uuid), wait=lambda *_, **__: ended
+    )
     asking.cancel(cast("Any", client), "root", "the request")
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
     hold.note()
@@ -70,12 +75,12 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
 
 def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) -> dict[str, str]:
     """Of each step that asks; `attempt` is the one that has started the unit's standby."""
-    plan = UnitsPlan(what, subject, "demo/1", "samza_dagster", (), 1, LIMITS, ())
+    plan = UnitsPlan(what, subject, "demo/1", "samza_dagster", (), Schedule(), LIMITS, ())
     answers = dict.fromkeys(("response", "request", "own_request"), lambda _: None)
     nobody = cast("Any", SimpleNamespace(**answers, remembered=frozenset[str]))
-    requests = ChainRequests(nobody, "root", plan.prefix, is_again=False)
+    chain = Chain(nobody, "root", plan, {}, OwnCommits())
     return {
-        f"{unit.processor}: {step.name}": requests.asked(Progress(unit, attempt=attempt), step).uuid
+        f"{unit.processor}: {step.name}": chain.asked(unit, step, standby_attempt=attempt).uuid
         for unit in planned
         for step in unit.steps
         if step.kind in (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
@@ -104,6 +109,6 @@ def test_a_bounce_finds_what_it_has_asked_for() -> None:
         "0": ("4c6a3efa-6929-59f6-a3d7-5c87260fb178", "932b9cbe-fc4d-52c1-b4cb-9fbd8e0d8761"),
         "0-0": ("cf5124d1-16e6-5a39-96ef-2c9d5f934428", "54aca7a0-dae0-57a9-8724-8baab4ece2b2"),
     }
-    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "0-0")
+    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "bounce/0-0")
     hold.note()
     assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster_shared.check import CheckError
 
 from samza_dagster.errors import InvalidInput, some_of
-from samza_dagster.orchestration.bounce.back import not_itself
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.loop import CanaryVerdict
-from samza_dagster.orchestration.plans.bounce import ACTIVE, BounceJudge, BouncePlan
+from samza_dagster.orchestration.operations.back import not_itself
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.order import not_running
+from samza_dagster.orchestration.plans.units import ACTIVE, BounceJudge, UnitsPlan
 from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
@@ -68,6 +68,14 @@ def _of_this_location(context: dg.OpExecutionContext) -> AbstractSet[dg.AssetChe
 LOOK_MS = 1_000
 
 
+@dataclass(frozen=True)
+class CanaryVerdict:
+    """A judge's yes, no, or None: not yet; and why."""
+
+    passed: bool | None
+    why: str
+
+
 class CanaryWatch:
     """Judges once; `passed` is its word from then on.
 
@@ -77,7 +85,7 @@ class CanaryWatch:
     def __init__(
         self,
         client: PlacementClient,
-        plan: BouncePlan,
+        plan: UnitsPlan,
         check_passed: Callable[[], bool | None],
     ) -> None:
         self.passed: bool | None = None
@@ -88,14 +96,14 @@ class CanaryWatch:
         self._since: int | None = None
         self._looked_ms = 0
 
-    def judge(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> CanaryVerdict:
+    def judge(self, view: JobView, rows: Mapping[str, Progress], now_ms: int) -> CanaryVerdict:
         """The word on the canary after its bake, at most a look a second."""
         if self._began_ms is None:
             self._began_ms = now_ms
         elif now_ms - self._looked_ms < LOOK_MS:
             return CanaryVerdict(None, "the canary is judged")
         self._looked_ms = now_ms
-        units = self._plan.units[: self._plan.schedule.canaries]
+        units = self._plan.order[: self._plan.schedule.canaries]
         canary = [rows[p] for unit in units for p in unit.members if rows[p].back_ms is not None]
         verdict = self._ask_check() if self._plan.judge else self._look(view, canary)
         if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
@@ -106,8 +114,8 @@ class CanaryWatch:
         return verdict
 
     def _patience_s(self) -> float:
-        judge, patience = self._plan.judge, self._plan.patience
-        return judge.timeout_s if judge else max(patience.verify_timeout_s, patience.lag_s, 1.0)
+        judge, limits = self._plan.judge, self._plan.limits
+        return judge.timeout_s if judge else max(limits.verify_timeout_s, limits.lag_s, 1.0)
 
     def _ask_check(self) -> CanaryVerdict:
         judge = self._plan.judge
@@ -119,7 +127,7 @@ class CanaryWatch:
             return CanaryVerdict(None, f"no result of {name} since the bake")
         return CanaryVerdict(said, f"{name} {'passed' if said else 'failed'}")
 
-    def _look(self, view: JobView, canary: list[Bounced]) -> CanaryVerdict:
+    def _look(self, view: JobView, canary: list[Progress]) -> CanaryVerdict:
         """A commit or a lag may take its time; so may a restart that somebody else asked for.
 
         One that died by itself has failed, which ends the bounce before this does.
@@ -131,8 +139,8 @@ class CanaryWatch:
                 return CanaryVerdict(False, f"{row.processor} is gone")
             if why := not_itself(row, found, idle):
                 return CanaryVerdict(None, why)
-        patience = self._plan.patience
-        if self._since is None and patience.verify_timeout_s:
+        limits = self._plan.limits
+        if self._since is None and limits.verify_timeout_s:
             commits = [row.committed for row in canary if row.committed is not None]
             self._since = max(commits) if commits else self._client.checkpoints_end()
         for row in canary:
@@ -145,18 +153,20 @@ class CanaryWatch:
                     None, f"{row.processor} hasn't committed progress since it was back"
                 )
         mine = {row.processor: row.mode for row in canary}
-        replicas = self._client.lag() if patience.lag_s else ()
+        replicas = self._client.lag() if limits.lag_s else ()
         newest = self._client.readiness(replicas)
         for replica in replicas:
             mode = mine.get(replica.processor_id)
             if mode is None:
                 continue
-            if replica.lag is None and not patience.is_shown_by_work(mode):
+            if replica.lag is None and not limits.is_shown_by_work(mode):
                 why = replica.reason or "nobody tells"
                 return CanaryVerdict(
                     None, f"how far {replica.processor_id} is behind isn't known: {why}"
                 )
-            limit = newest.limit(replica.processor_id, patience.lag_limit, patience.lag_limit_s)
+            limit = newest.limit(
+                replica.processor_id, limits.catch_up.lag_limit, limits.catch_up.lag_limit_s
+            )
             if replica.lag is not None and replica.lag > limit:
                 return CanaryVerdict(
                     None, f"{replica.processor_id} is {replica.lag} records behind"

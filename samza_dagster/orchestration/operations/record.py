@@ -1,60 +1,59 @@
-"""What a bounce leaves in Dagster: an event for each processor, its progress, how it ended."""
+"""What an operation leaves in Dagster: its log and progress, and of a bounce an event for each container."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.bounce.shown import bounce_svg
-from samza_dagster.orchestration.chain import plan_records, read_back
+from samza_dagster.orchestration.chain import plan_records, read_back, remember, remembered
 from samza_dagster.orchestration.history.names import BOUNCES
-from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
+from samza_dagster.orchestration.operations.shown import progress_svg
+from samza_dagster.orchestration.plans.units import BounceJudge, Unit, UnitsPlan
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
 KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
-THERE = "samza/judged-after"
-"""Run tag: results of the judging check that were there when its bake was over."""
-_MEASURED = 200
+JUDGED_AFTER = "judged-after"
+"""Results of the judging check that were there when its bake was over, in the chain's memory."""
 
 
 class RunLedger:
-    """The ledger of one run: its log, its events, its tags."""
+    """The ledger of one run: its log, its tags, and events of the asset `recorded_in` if there is one."""
 
     def __init__(
         self,
         context: dg.OpExecutionContext,
-        plan: BouncePlan,
-        prefix: str = "",
+        plan: UnitsPlan,
+        recorded_in: dg.AssetKey | None = None,
         partition: str | None = None,
     ) -> None:
         self._context = context
         self._partition = partition
-        self._key = asset_key(prefix, BOUNCES)
+        self._key = recorded_in
         self._plan = plan
         self._tell = runs.ProgressTag(context)
 
-    def log(self, text: str, row: Bounced | None = None) -> None:
+    def log(self, text: str, row: Progress | None = None) -> None:
         """A line of the run's log; as JSON it names the request and the group of `row`."""
         group = self._plan.group_of(row.processor) if row else None
         ids = {"request": row.uuid or None, "group": group} if row else {}
         self._context.log.info(text, extra=ids)
 
-    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
-        """An observation of `bounce_history`; its numbers are plotted over time.
+    def finished(self, row: Progress, rows: Mapping[str, Progress], done: int) -> None:
+        """An observation of the asset, if there is one; its numbers are plotted over time.
 
-        With a picture of the bounce so far; of a large one with a picture at each tenth.
+        With a picture of all so far; of a large one with a picture at each tenth.
         """
+        if self._key is None:
+            return
         total = len(rows)
         metadata: dict[str, Any] = {
             "job": self._plan.job,
@@ -73,7 +72,7 @@ class RunLedger:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
             hang = Gallery(self._context.instance, self._context.run_id).hang
-            drawn = hang(bounce_svg(rows.values()), f"bounce_{done}")
+            drawn = hang(progress_svg(rows.values()), f"bounce_{done}")
             metadata = {"progress": drawn, **metadata}
         self._context.log_event(
             dg.AssetObservation(
@@ -97,24 +96,24 @@ class RunLedger:
 def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | None:
     """Whether the newest result passed of those that weren't there when a run of the chain asked first.
 
-    None while there is no such result. The tag of that run has which were there.
+    None while there is no such result. That run remembers which were there.
     """
     instance, run = context.instance, context.run
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
     found = newest_evaluations(instance, key)
     chain = runs.chain(instance, runs.root_of(run))
-    before = next((r.tags[THERE] for r in reversed(chain) if THERE in r.tags), None)
+    before = next(iter(remembered(reversed(chain), JUDGED_AFTER)), None)
     if before is None:
-        instance.add_run_tags(run.run_id, {THERE: json.dumps(sorted(found))})
+        remember(instance, run.run_id, JUDGED_AFTER, sorted(found))
         return None
-    new = [one for number, one in found.items() if number not in json.loads(before)]
+    new = [one for number, one in found.items() if number not in before]
     newest = max(new, key=lambda one: one[1], default=None)
     return None if newest is None else newest[0].passed
 
 
-def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Bounced]:
+def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Progress]:
     """What the runs of a chain recorded, oldest first if the runs are."""
-    rows: list[Bounced] = []
+    rows: list[Progress] = []
     kind = dg.DagsterEventType.ASSET_OBSERVATION
     for run in chain:
         for entry in instance.all_logs(run.run_id, of_type=kind):
@@ -124,7 +123,7 @@ def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> li
     return rows
 
 
-def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Bounced]:
+def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Progress]:
     """Each container of a bounce in its order, as it was recorded last; WAITING without a record.
 
     `chain` has its runs, newest first. None before its plan is made.
@@ -132,22 +131,20 @@ def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> di
     newest = {row.processor: row for row in recorded(instance, reversed(chain))}
     for run in chain:
         for record in plan_records(instance, run):
-            hosts = cast("dict[str, str]", record["plan"]["hosts"])
-            modes = cast("dict[str, str]", record["plan"]["modes"])
-            order = [p for _, *processors in record["plan"]["units"] for p in processors]
-            planned = {p: Bounced(p, hosts.get(p, ""), modes[p]) for p in order}
+            units = read_back(tuple[Unit, ...], record["plan"]["units"])
+            planned = {unit.processor: Progress.of(unit) for unit in units}
             return {p: newest.get(p, row) for p, row in planned.items()} | newest
     return newest
 
 
-def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
+def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Progress]:
     """Processors that a run of this bounce saw back, by their newest record."""
     chain = reversed(runs.chain(instance, root))
     newest = {row.processor: row for row in recorded(instance, chain)}
     return {p: row for p, row in newest.items() if row.status is UnitStatus.BACK}
 
 
-def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Bounced]:
+def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Progress]:
     """Failures that count on in this run: those that its dead worker's runs recorded.
 
     Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
@@ -158,37 +155,6 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     return {p: row for p, row in newest.items() if row.status is UnitStatus.FAILED}
 
 
-def measured(
-    instance: dg.DagsterInstance, job: str, recorded: dg.AssetKey | dg.AssetRecordsFilter = KEY
-) -> Measured:
-    """Medians of what was `recorded` last for a job."""
-    found = instance.fetch_observations(recorded, limit=_MEASURED).records
-    rows = [
-        row_of(observed.metadata)
-        for record in found
-        if (observed := record.event_log_entry.asset_observation) is not None
-        and observed.metadata["job"].value == job
-    ]
-
-    def medians(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-        by_mode: dict[str, list[float]] = {}
-        for mode, value in values:
-            if value is not None:
-                by_mode.setdefault(mode, []).append(value)
-        from statistics import median  # late: every run's start pays for what is imported above
-
-        return {mode: median(seconds) for mode, seconds in by_mode.items()}
-
-    return Measured(
-        seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
-        place_s=medians((r.mode, r.place_s) for r in rows if not r.has_died),
-        down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
-    )
-
-
-def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
+def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Progress:
     """The row that an observation has kept."""
-    kept = dict(cast("Mapping[str, Any]", metadata[ROW].value))
-    if "stand" in kept:  # of a run that began before it was called `status`
-        kept["status"] = kept.pop("stand")
-    return read_back(Bounced, kept)
+    return read_back(Progress, metadata[ROW].value)

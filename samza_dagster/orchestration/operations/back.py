@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
-from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
+from samza_dagster.orchestration.plans.units import ACTIVE
 from samza_dagster.orchestration.requests.step_request import details_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Since:
     renewed: Mapping[str, ProcessorView] = field(default_factory=dict[str, "ProcessorView"])
 
 
-def not_itself(row: Bounced, found: ProcessorView, idle: Mapping[str, str]) -> str:
+def not_itself(row: Progress, found: ProcessorView, idle: Mapping[str, str]) -> str:
     """Why it isn't the process that was seen back; empty while it is, or nobody tells."""
     if found.processor_id in idle:
         return idle[found.processor_id]
@@ -65,7 +65,7 @@ class BackWatch:
         self._by: dict[str, int] = {}
 
     def look(
-        self, view: JobView, rows: Mapping[str, Bounced], ours: Collection[str], now_ms: int
+        self, view: JobView, rows: Mapping[str, Progress], ours: Collection[str], now_ms: int
     ) -> Since:
         """What is known now; `ours` are the requests of this bounce. Raises `Unreachable`."""
         if not capabilities(view.coordinator).tells_what_runs:
@@ -93,7 +93,7 @@ class BackWatch:
         return Since(unsettled, died, renewed)
 
     def _is_asked_for(
-        self, p: str, row: Bounced, view: JobView, ours: Collection[str], now_ms: int
+        self, p: str, row: Progress, view: JobView, ours: Collection[str], now_ms: int
     ) -> bool:
         """By somebody else than this bounce: for it, or for an active that takes its place."""
         if p in self._asked_for:
@@ -116,7 +116,7 @@ class BackWatch:
             self._asked_for.add(p)
         return found
 
-    def _was_asked_for(self, p: str, row: Bounced, ours: Collection[str]) -> bool:
+    def _was_asked_for(self, p: str, row: Progress, ours: Collection[str]) -> bool:
         """By an answer that is newer than its own restart, and than one that counted before.
 
         The coordinator dates them all. Where the answer of its own restart is cleaned up, all that are
@@ -159,11 +159,11 @@ class Down:
     _due_ms: int = 0
     _since: dict[str, int] = field(default_factory=dict[str, int])
 
-    def among(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> dict[str, str]:
+    def among(self, view: JobView, rows: Mapping[str, Progress], now_ms: int) -> dict[str, str]:
         """Processor → why it counts as down. Raises `Unreachable`."""
         idle, tells = not_running(view), capabilities(view.coordinator).tells_what_runs
         down: dict[str, str] = {}
-        untold: dict[str, Bounced] = {}
+        untold: dict[str, Progress] = {}
         for p, row in rows.items():
             # Somebody who goes on with a bounce by hand tries again what failed: it waits then.
             again = row.status is UnitStatus.WAITING and row.attempt > 0
@@ -179,7 +179,7 @@ class Down:
         why = "was stopped and nobody tells that it runs"
         return down | {p: f"{p} {why}" for p in untold if p not in self._works}
 
-    def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
+    def _at_work(self, rows: Mapping[str, Progress]) -> set[str]:
         lags = self.client.lag() if any(row.mode != ACTIVE for row in rows.values()) else ()
         reported = {r.processor_id: r.reported_ms for r in lags if r.reported_ms is not None}
         found: set[str] = set()

@@ -1,0 +1,671 @@
+"""One unit on its way: each request asked once, followed without waiting, and its effect verified.
+
+What is known of a unit comes from its requests, so whoever goes on with an operation finds each
+where it is; where the answers are cleaned up, the state of the job tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.model import PlacementResponse
+from samza_dagster.model.capabilities import Capabilities, capabilities
+from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, LAST_SEEN, STANDBY
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.moves.spun_up import newest_starts, spun_up_there, started_standby
+from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
+from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
+from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.requests.asking import HeldRequest, ask, cancel
+from samza_dagster.orchestration.requests.step_request import (
+    HELD,
+    QUEUED,
+    RESERVING,
+    STARTING,
+    STOPPING,
+    Outcome,
+    StepRequest,
+    details_of,
+    stage_named,
+    standing,
+)
+from samza_dagster.orchestration.requests.verify import (
+    Expected,
+    LagSeen,
+    NewReports,
+    OwnCommits,
+    Verification,
+    not_running,
+)
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView
+
+ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
+VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
+DOING = {
+    QUEUED: "its request waits for its turn at the coordinator",
+    RESERVING: "a place for it is being reserved",
+    HELD: "its place is held",
+    STOPPING: "it is being stopped",
+    STARTING: "it is being started",
+}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the runs of one chain have asked for the units of their plan.
+
+    `holds` maps what was reserved and isn't committed to the uuid of its release. `commits` keeps
+    where those of started containers begin.
+    """
+
+    client: PlacementClient
+    root_run_id: str
+    plan: UnitsPlan
+    holds: dict[str, str]
+    commits: OwnCommits
+
+    @property
+    def can(self) -> Capabilities:
+        """What the coordinator is able to do."""
+        return capabilities(self.plan.coordinator)
+
+    def name(self, unit: Unit, step: UnitStep, standby_attempt: int = 0) -> str:
+        """The name of a step, of which the uuids of its requests are made.
+
+        One about the unit's new standby has the number of the attempt that started that.
+        """
+        parts = [self.plan.prefix, unit.processor, step.name]
+        if step.processor == NEW and standby_attempt:
+            parts.append(str(standby_attempt))
+        return "/".join(filter(None, parts))
+
+    def asked(
+        self,
+        unit: Unit,
+        step: UnitStep,
+        *,
+        standby: str | None = None,
+        standby_attempt: int = 0,
+        on_record: Collection[str] | None = None,
+    ) -> StepRequest:
+        """Where the step's request stands.
+
+        Passes over a standby that was started, is gone or somebody else's by now, and never gave
+        its place: another one is started.
+        """
+        name, processor = self.name(unit, step, standby_attempt), subject(step, standby)
+
+        def fits(destination: str) -> bool:
+            return step.kind is Kind.STOP_STANDBY or destination == step.destination
+
+        def newest(first: int = 0) -> StepRequest:
+            return standing(
+                self.client,
+                *(self.root_run_id, name, processor),
+                first=first,
+                fits=fits,
+                on_record=on_record,
+            )
+
+        asked = newest()
+        if step.kind is Kind.START_STANDBY and unit.is_for_a_move:
+            while self._is_lost(unit, asked):
+                asked = newest(asked.attempt + 1)
+        return asked
+
+    def _is_lost(self, unit: Unit, asked: StepRequest) -> bool:
+        standby = started_standby(asked.response)
+        if standby is None:
+            return False
+        gives = next(step for step in unit.steps if step.kind is Kind.STOP_STANDBY)
+        given = self.asked(unit, gives, standby=standby, standby_attempt=asked.attempt)
+        if given.destination is not None or given.forgotten:
+            return False
+        newest = newest_starts(self.client).get(standby)
+        there = standby in self.client.view().processors
+        return not there or (newest is not None and newest.uuid != asked.uuid)
+
+    def holds_destination(self, step: UnitStep) -> bool:
+        """Whether its request can hold the destination until it is committed."""
+        words = (STANDBY, FORCE_RESTART_LAST_SEEN)
+        is_place = step.kind is Kind.PLACE and step.destination not in words
+        return is_place and self.can.has_own_requests
+
+
+def subject(step: UnitStep, standby: str | None) -> str:
+    """Return whom a step is about."""
+    return (standby or NEW) if step.processor == NEW else step.processor
+
+
+class UnitWork:
+    """One unit on its way. `look` looks once and returns; nothing here sleeps.
+
+    `moments` are the statuses that were read, of which step and when; `ended` the steps that ended.
+    """
+
+    def __init__(self, chain: Chain, unit: Unit) -> None:
+        self.unit = unit
+        self.row: Progress = Progress.of(unit)
+        self.moments: list[tuple[str, str, int]] = []
+        self.ended: list[EndedStep] = []
+        self.standby_attempt = 0
+        self._chain = chain
+        self._found: dict[str, StepRequest] = {}
+        self._request: Outcome | None = None
+        self._hold: HeldRequest | None = None
+        self._is_committed = False
+        self._moved_by = ""
+        self._began_ms = self._looked_ms = 0
+        self._step_began_ms: int | None = None
+        self._warm_up: WarmUp | None = None
+        self._reports = NewReports()
+        self._verification: Verification | None = None
+        self._again = False
+
+    @property
+    def step(self) -> UnitStep | None:
+        """What it is at; None past its last one."""
+        steps = self.unit.steps
+        return steps[self.row.at] if self.row.at < len(steps) else None
+
+    @property
+    def is_held_only(self) -> bool:
+        """Asked, and nothing of it was stopped."""
+        return self._hold is not None and self._hold.is_held_only
+
+    @property
+    def is_asked(self) -> bool:
+        """A request of it has no end yet, or is to be made: that is looked at often."""
+        step = self.step
+        return step is None or step.kind in ASKS
+
+    @property
+    def only_waits(self) -> bool:
+        """It waits until a standby is warm: nothing of it is asked now."""
+        return self.row.status in AT_WORK and self._warm_up is not None
+
+    @property
+    def needs_lags(self) -> bool:
+        """What it waits for is seen in the lags that replicas report."""
+        step = self.step
+        if self.row.status not in AT_WORK or step is None:
+            return False
+        waits_for_lag = step.kind is Kind.WAIT_BACK and self._chain.plan.limits.lag_s > 0
+        return step.kind is Kind.WAIT_WARM or waits_for_lag
+
+    @property
+    def requests(self) -> set[str]:
+        """All that were asked for it."""
+        return {self.row.uuid, *(ended.request for ended in self.ended)}
+
+    # How it is begun, and left.
+
+    def find(self, on_record: Collection[str]) -> bool:
+        """Find what earlier runs of the chain have asked for it; return whether it is under way."""
+        for step in self.unit.steps:
+            if step.kind in ASKS and step.processor != NEW:
+                asked = self._chain.asked(self.unit, step, on_record=on_record)
+                if not self._found:
+                    self.row = replace(self.row, attempt=asked.attempt, uuid=asked.uuid)
+                self._found[step.name] = asked
+        return any(asked.destination is not None for asked in self._found.values())
+
+    def begin(self, now_ms: int) -> None:
+        """Begin it, where an earlier run of the chain has left it.
+
+        After `Unreachable`, which is raised, it is as if it hadn't begun. Another error is a failure
+        of this unit alone.
+        """
+        before = self.row
+        self.row = replace(before, status=UnitStatus.IN_FLIGHT, asked_ms=now_ms, why=self.unit.why)
+        self._began_ms = self._looked_ms = now_ms
+        try:
+            self._pass_what_is_done(now_ms)
+            step = self.step
+            if step is not None and step.kind in ASKS:
+                self._ask(step, now_ms)
+        except Unreachable:
+            self.row, self._request = before, None
+            raise
+        except SamzaDagsterError as error:
+            self.fail(str(error))
+
+    def begin_again(self, now_ms: int) -> None:
+        """Verify one that was back and is another process by now; ask nothing.
+
+        Its times stay those of its restart.
+        """
+        self._began_ms, self._again = now_ms, True
+        self.row = replace(
+            self.row,
+            status=UnitStatus.IN_FLIGHT,
+            at=len(self.unit.steps) - 1,
+            in_ms=self.row.in_ms or 0,
+            why="it is another process than the one that was back",
+        )
+
+    def leave(self) -> None:
+        """Note that its container has left the job."""
+        self.row = replace(self.row, status=UnitStatus.GONE, why="it is no longer in the job")
+
+    def let_go(self, because: str) -> None:
+        """Leave it waiting: nothing of it is asked."""
+        self._warm_up = None
+        self.row = replace(self.row, status=UnitStatus.WAITING, why=f"left waiting: {because}")
+
+    def give_back(self) -> str:
+        """Release or cancel what has stopped nothing yet; return what becomes of the unit, for a log."""
+        if self.is_held_only:
+            return self._release()
+        request = self._request
+        if request is None:
+            standby = self.row.standby
+            return f"standby {standby} runs on" if standby else "nothing of it is held"
+        if self.row.stop_ms is None:
+            return cancel(self._chain.client, self._chain.root_run_id, request.uuid)
+        return f"request {request.uuid} is in flight, the coordinator goes on with it"
+
+    def fail(self, why: str) -> None:
+        """Note that it has failed, and why."""
+        step = self.step
+        if step is not None and self._step_began_ms is not None:
+            self._end(step, self._looked_ms)
+        self._request = self._warm_up = None
+        self.row = replace(self.row, status=UnitStatus.FAILED, why=self._of_step(why))
+
+    def _release(self) -> str:
+        why = self._hold.give_back() if self._hold is not None else ""
+        if why:
+            self._request = None
+            self.row = replace(self.row, status=UnitStatus.WAITING, why=why)
+        return why
+
+    def _of_step(self, why: str) -> str:
+        step = self.step
+        return f"{step.name}: {why}" if step is not None and step.name else why
+
+    # How it goes on.
+
+    def look(self, view: JobView, reported: Reported | None, now_ms: int) -> bool:
+        """Look at its request or its container once; return whether something changed."""
+        before, self._looked_ms = self.row, now_ms
+        try:
+            while self.row.status in AT_WORK and self._goes_on(view, reported, now_ms):
+                pass
+        except Unreachable:  # the loop waits for who doesn't answer
+            raise
+        except SamzaDagsterError as error:
+            self.fail(str(error))
+        return self.row != before
+
+    def _goes_on(self, view: JobView, reported: Reported | None, now_ms: int) -> bool:
+        step = self.step
+        if step is None:
+            self._back(now_ms)
+            return False
+        if self._step_began_ms is None:
+            self._step_began_ms = now_ms
+        if step.kind in ASKS:
+            return self._request_goes_on(step, view, now_ms)
+        if step.kind is Kind.WAIT_WARM:
+            return self._warms_up(step, view, reported, now_ms)
+        return self._is_verified(step, view, reported, now_ms)
+
+    def _next(self, now_ms: int, **changes: object) -> None:
+        self._began_ms, self._step_began_ms, self._verification = now_ms, None, None
+        self.row = replace(
+            self.row,
+            at=self.row.at + 1,
+            status=UnitStatus.IN_FLIGHT,
+            until_ms=None,
+            **changes,  # pyright: ignore[reportArgumentType]
+        )
+
+    def _end(
+        self, step: UnitStep, at_ms: int, status: str = "", message: str = "", request: str = ""
+    ) -> None:
+        begin_ms = min(self._step_began_ms or at_ms, at_ms)
+        self.ended.append(EndedStep(step, begin_ms, at_ms, status, message, request))
+        self._step_began_ms = None
+
+    def _back(self, now_ms: int) -> None:
+        row = self.row
+        took_s = max(0, now_ms - (row.asked_ms or self._began_ms)) / 1000
+        self.row = replace(
+            row,
+            status=UnitStatus.BACK,
+            back_ms=now_ms,
+            until_ms=None,
+            seconds=row.seconds if self._again else took_s,
+        )
+
+    # Its requests.
+
+    def _request_goes_on(self, step: UnitStep, view: JobView, now_ms: int) -> bool:
+        if self._request is None:
+            at = self.row.at
+            try:
+                self._ask(step, now_ms)
+            except InvalidInput:
+                if at == 0 or now_ms >= self._began_ms + VIEW_LAGS_MS:
+                    raise
+                return False  # the view may not yet show the step before
+            if self._request is None:
+                return self.row.at > at
+        return self._follow(step, view, now_ms)
+
+    def _ask(self, step: UnitStep, now_ms: int) -> None:
+        """Ask, unless an earlier run did; the request is then taken as it stands."""
+        chain, unit, limits = self._chain, self.unit, self._chain.plan.limits
+        asked = self._found.pop(step.name, None) or chain.asked(
+            unit, step, standby=self.row.standby, standby_attempt=self.standby_attempt
+        )
+        if step.kind is Kind.START_STANDBY:
+            self.standby_attempt = asked.attempt
+        if asked.by_state and self._is_so(step, now_ms):
+            self._pass_by_state(step, now_ms)
+            return
+        hold = None
+        if chain.holds_destination(step):
+            name = chain.name(unit, step, self.standby_attempt)
+            of_chain = (chain.client, chain.root_run_id, chain.holds)
+            hold = HeldRequest(*of_chain, asked.uuid, asked.attempt, name)
+        self._hold, self._is_committed = hold, hold is None
+        why = self._of_step(f"asked, request {asked.uuid}")
+        self.row = replace(self.row, attempt=asked.attempt, uuid=asked.uuid, why=why)
+        if asked.response is None and hold is None and self._awaits_lag():
+            # Samza's AM tells no ids: what reports as another than before is the new one.
+            mine = [r for r in chain.client.lag() if r.processor_id == unit.processor]
+            self._reports.before = {r.execution_id for r in mine if r.execution_id}
+        self._request = ask(
+            chain.client,
+            RequestKind(step.kind.value),
+            subject(step, self.row.standby),
+            step.destination,
+            step=step.name,
+            asked=asked,
+            hold=hold,
+            expiry_s=limits.request_expiry_s,
+        )
+        self._began_ms, asked_ms = now_ms, self._request.asked_ms
+        if asked_ms is None and asked.response is not None:
+            # When it was asked isn't on record any more; its newest status is later.
+            asked_ms = asked.response.timestamp
+        if not any(ended.request for ended in self.ended):
+            self.row = replace(self.row, asked_ms=asked_ms)
+
+    def _awaits_lag(self) -> bool:
+        limits = self._chain.plan.limits
+        by_report = limits.lag_s > 0 and not limits.is_shown_by_work(self.unit.mode)
+        return by_report and any(step.kind is Kind.WAIT_BACK for step in self.unit.steps)
+
+    def _follow(self, step: UnitStep, view: JobView, now_ms: int) -> bool:
+        request, limits = self._request, self._chain.plan.limits
+        assert request is not None
+        response = self._chain.client.response(request.uuid)
+        if response is not None and self._see(step, response, now_ms):
+            return True
+        if self.row.status is not UnitStatus.IN_FLIGHT:
+            return False
+        action = next((a for a in (*view.actions, *view.queued) if a.uuid == request.uuid), None)
+        why = self.row.why
+        if action is not None:
+            why = self._doing(action.stage, why)
+            why = f"{why}; {action.trouble}" if action.trouble else why
+        until_ms = self._began_ms + round(limits.timeout_s * 1000)
+        self.row = replace(self.row, why=why, until_ms=until_ms)
+        over = ""
+        if not self._chain.can.answers_late:
+            over = view.why_over(request.deployment)
+        if over:
+            self.fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
+        elif now_ms > until_ms:
+            self._too_late()
+        return False
+
+    def _see(self, step: UnitStep, response: PlacementResponse, now_ms: int) -> bool:
+        """Take a status of its request; return whether that has succeeded."""
+        before, details, at_ms = self._request, details_of(response), response.timestamp
+        assert before is not None
+        self._request = request = before.seen(response)
+        if request is not before:
+            self._step_began_ms = min(self._step_began_ms or at_ms, at_ms)
+            told = f"{self.unit.processor} {step.name}"[:30]
+            self.moments.append((told, request.status, at_ms))
+        if request.ended:
+            self._forget_hold()
+            self._request = None
+            self._end(step, at_ms, request.status, request.message, request.uuid)
+            if not request.succeeded:
+                failed_ms = at_ms if self.row.stop_ms is not None else None
+                self.row = replace(self.row, failed_ms=failed_ms)
+                self.fail(f"{request.status}: {request.message}")
+                return False
+            self._done(step, response, now_ms)
+            return True
+        self.row = replace(self.row, why=self._doing(details.stage or "", request.message))
+        if details.stopped:
+            self._forget_hold()
+        is_stopping = request.stage == STOPPING or self.row.stop_ms is None
+        if self.unit.processor in details.stopped and is_stopping:
+            self.row = replace(self.row, stop_ms=at_ms)
+        elif stage_named(details.stage) == HELD and not self._is_committed:
+            self._commit(at_ms)
+        return False
+
+    def _doing(self, stage: str, told: str) -> str:
+        doing = DOING.get(stage_named(stage))
+        return self._of_step(doing) if doing else told
+
+    def _done(self, step: UnitStep, response: PlacementResponse, now_ms: int) -> None:
+        at_ms, row = response.timestamp, self.row
+        why = self._of_step(response.response_message)
+        if step.kind is Kind.START_STANDBY:
+            standby = started_standby(response)
+            self._next(now_ms, standby=standby, standby_since_ms=at_ms, why=why)
+        elif step.kind is Kind.STOP_STANDBY:
+            self._next(now_ms, standby_until_ms=at_ms, why=why)
+        elif step.processor == self.unit.processor:
+            self._moved_by = response.uuid
+            down_s = None if row.stop_ms is None else max(0, at_ms - row.stop_ms) / 1000
+            self._next(now_ms, in_ms=at_ms, down_s=down_s, why="it has checked in")
+        else:
+            self._next(now_ms, why=why)
+
+    def _commit(self, at_ms: int) -> None:
+        assert self._hold is not None
+        try:
+            self._hold.commit()
+        except InvalidInput as error:
+            # The request may have ended meanwhile: the next look will see that, or it times out.
+            self.row = replace(self.row, why=self._of_step(f"held; {error}"))
+            return
+        self._is_committed = True
+        why = self._of_step("committed")
+        if self.step is not None and self.step.processor == self.unit.processor:
+            # Until its stop is told: it comes after the hold, so this is no later.
+            self.row = replace(self.row, stop_ms=at_ms)
+        self.row = replace(self.row, why=why)
+
+    def _forget_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.forget()
+
+    def _too_late(self) -> None:
+        limit = f"within {self._chain.plan.limits.timeout_s:g} s"
+        if self.is_held_only:
+            why = self._release()
+            self.fail(f"not reserved {limit}, so it runs on untouched; {why}")
+        else:
+            why = f"no end {limit}: {self.row.why}; the coordinator goes on with it"
+            self.row = replace(self.row, status=UnitStatus.STUCK, why=why)
+
+    # What is so already.
+
+    def _pass_what_is_done(self, now_ms: int) -> None:
+        """Go to what comes after the unit's own move, if that was asked and is so.
+
+        What came before it was for the move alone: a standby that gave its place isn't started anew.
+        """
+        for at, step in enumerate(self.unit.steps):
+            asked = self._found.get(step.name)
+            is_own = step.kind is Kind.PLACE and step.processor == self.unit.processor
+            if is_own and asked is not None and asked.by_state and self._is_so(step, now_ms):
+                self.row = replace(self.row, at=at)
+                self._pass_by_state(step, now_ms)
+
+    def _pass_by_state(self, step: UnitStep, now_ms: int) -> None:
+        why = "by the state of the job; the answer is cleaned up"
+        self._end(step, now_ms, "done", why)
+        self._next(now_ms, why=self._of_step(f"done, {why}"))
+
+    def _is_so(self, step: UnitStep, now_ms: int) -> bool:
+        """Return whether what a step wanted is so; the row then has what the answer would have told."""
+        client, unit = self._chain.client, self.unit
+        if step.kind is Kind.START_STANDBY:
+            there = spun_up_there(client, step.processor, step.destination)
+            if there is not None:
+                self.row = replace(self.row, standby=there[0])
+            return there is not None
+        found = client.view().processors.get(subject(step, self.row.standby))
+        if step.kind is Kind.STOP_STANDBY:
+            self.row = replace(self.row, standby_until_ms=now_ms if found is None else None)
+            return found is None
+        if step.destination == LAST_SEEN:  # by its incarnation: it is another than the plan's
+            now = found.execution_id if found is not None else None
+            is_so = None not in (unit.former, now) and now != unit.former
+        else:
+            is_so = found is not None and found.host == step.destination
+        if is_so and step.processor == unit.processor:
+            self.row = replace(self.row, in_ms=0)
+        return is_so
+
+    # What it waits for.
+
+    def _warms_up(
+        self, step: UnitStep, view: JobView, reported: Reported | None, now_ms: int
+    ) -> bool:
+        """Look at the standby's lag; passed as well when what comes after it was asked before."""
+        standby, limits = subject(step, self.row.standby), self._chain.plan.limits.catch_up
+        warm = self._warm_up
+        if warm is None:
+            following = self.unit.steps[self.row.at + 1]
+            later = self._found.get(following.name) or self._chain.asked(
+                *(self.unit, following), standby=standby, standby_attempt=self.standby_attempt
+            )
+            if later.destination is not None or (
+                later.forgotten and self._is_so(following, now_ms)
+            ):
+                self._next(now_ms)
+                return True
+            warm = self._warm_up = WarmUp.of(standby, limits, is_new=step.processor == NEW)
+        if reported is None or reported.at_ms == warm.at_ms:
+            return False
+        if warm.look(reported, reported.at_ms):
+            self._end(step, now_ms, "warm", warm.line)
+            self._warm_up = None
+            self._next(now_ms, why=self._of_step(warm.line))
+            return True
+        if standby not in view.processors and now_ms >= self._began_ms + VIEW_LAGS_MS:
+            self.fail(f"standby {standby} isn't in the job any more")
+        elif warm.is_too_late:
+            self.fail(f"not warm in {limits.timeout_s:g} s: {warm.line}")
+        else:
+            self.row = replace(self.row, why=self._of_step(warm.line))
+        return False
+
+    def _is_verified(
+        self, step: UnitStep, view: JobView, reported: Reported | None, now_ms: int
+    ) -> bool:
+        """Look for the signs that a started container works, each within its time."""
+        row, limits = self.row, self._chain.plan.limits
+        found = view.processors.get(step.processor)
+        verification = self._verification = self._verification or self._verify(step)
+        expected = verification.expected
+        is_own, is_back = step.processor == self.unit.processor, step.kind is Kind.WAIT_BACK
+        if not is_back and (not expected.is_awaited or (is_own and row.in_ms is None)):
+            self._next(now_ms)
+            return True
+        lag = self._lag(reported, found) if is_back else LagSeen()
+        lacks, committed = verification.look(view, lag.why_not), verification.committed
+        if is_own:
+            row = self.row = replace(
+                row,
+                lag=lag.records,
+                now_on=(found.host if found else "") or "",
+                execution=(found.execution_id if found else "") or "",
+                committed=row.committed if committed is None else committed,
+            )
+        if lacks is None:
+            why = self._seen_working(expected, lag.records)
+            first_s = (now_ms - self._began_ms) / 1000
+            if is_own and expected.is_active and row.down_s is not None and not self._again:
+                self.row = replace(row, first_commit_s=row.down_s + first_s)
+            self._end(step, now_ms, expected.sign_seen()[0] if expected.is_awaited else "runs", why)
+            self._next(now_ms, why=why)
+            return True
+        within_s = lacks.within_s
+        if self._again and not_running(found, self.unit.former):
+            within_s = max(within_s, limits.timeout_s)
+        until_ms = self._began_ms + round(max(within_s, 1.0) * 1000)
+        if now_ms > until_ms:
+            since = "since it is looked at again" if self._again else "after it has checked in"
+            fix = f"; fix: {lacks.fix}" if lacks.fix else ""
+            self.fail(f"{lacks.seen}, {within_s:g} s {since}{fix}")
+            return False
+        is_up = lag.is_up and lacks.is_lag
+        self.row = replace(
+            row,
+            status=UnitStatus.UP if is_up else UnitStatus.IN_FLIGHT,
+            until_ms=until_ms,
+            why=self._of_step(lacks.seen),
+        )
+        return False
+
+    def _verify(self, step: UnitStep) -> Verification:
+        unit, limits, is_back = self.unit, self._chain.plan.limits, step.kind is Kind.WAIT_BACK
+        expected = Expected(
+            step.processor,
+            unit.stops_active if is_back else step.kind is Kind.WAIT_PROCESSING,
+            limits.verify_timeout_s,
+            unit.former if is_back else None,
+            reports_from=step.destination if step.kind is Kind.WAIT_REPORT else "",
+            lag_s=limits.lag_s,
+        )
+        return Verification(self._chain.client, expected, self._own_commits_since)
+
+    def _own_commits_since(self) -> int:
+        """The former process is dead: what is committed from now on is the new one's.
+
+        Of one that is another process by now no earlier run has told.
+        """
+        end = self._chain.client.checkpoints_end
+        mover = self._moved_by or self.row.uuid
+        return end() if self._again else self._chain.commits.since(mover, end)
+
+    def _lag(self, reported: Reported | None, found: ProcessorView | None) -> LagSeen:
+        limits, unit = self._chain.plan.limits, self.unit
+        if not limits.lag_s:
+            return LagSeen()
+        if reported is None or reported.at_ms < self._began_ms:
+            return LagSeen(why_not="its lag is being read")
+        return self._reports.look(
+            reported.of.get(unit.processor, ()),
+            (found.execution_id if found else None) or "",
+            reported.limit(unit.processor, limits.catch_up),
+            shown_by_work=limits.is_shown_by_work(unit.mode),
+        )
+
+    def _seen_working(self, expected: Expected, lag: int | None) -> str:
+        parts = ["it runs"]
+        if expected.is_active:
+            parts.append("and processes" if expected.verify_s else "(processing not waited for)")
+        elif expected.reports_from:
+            parts.append(f"and reports from {expected.reports_from}")
+        return " ".join([*parts, *([f"with a lag of {lag:,}"] if lag is not None else [])])
