@@ -18,8 +18,6 @@ JOB = "samza/job"
 GROUP = "samza/container-group"
 SLOT = "samza/slot"
 """The job of a run that asks something of it: by it the queue limits the runs of one Samza job."""
-ABOUT = "samza/about"
-"""The container group that a run is about which asks nothing of it."""
 SNAPSHOT_OF = "samza/snapshot-of"
 """The brokers and Samza jobs of a snapshot: another code location's job may have the same name."""
 ACTION = "samza/action"
@@ -28,8 +26,6 @@ WHY = "samza/why"
 TICKET = "samza/ticket"
 CASE = "samza/case"
 """Of a run that `auto_failover` requested: the failure that it is for, as its events name it."""
-SIGNAL = "samza/signal"
-"""And what looked bad."""
 EVENT = "samza/event"
 """Of an asset's observation: what kind of event it is."""
 
@@ -130,8 +126,6 @@ def tags_from_run_config(
     implied = _said(run_config)
     group = _group(run_config, tags)
     if action in ASK_NOTHING or is_dry(run_config):
-        if group:
-            implied[ABOUT] = group
         implied |= {tag: f"asks-nothing/{run_id}" for tag in (GROUP, SLOT) if tag in tags}
         return implied
     if group:

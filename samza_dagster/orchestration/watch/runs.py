@@ -19,7 +19,7 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.plans.move import find_processor
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import CASE, GROUP, SIGNAL, WHO, WHY, job_tags
+from samza_dagster.orchestration.tags import CASE, GROUP, WHO, WHY, job_tags
 from samza_dagster.orchestration.watch.failover import Decision
 from samza_dagster.orchestration.watch.remedies import FAIL_OVER
 from samza_dagster.orchestration.watch.reported import acknowledgement
@@ -51,7 +51,6 @@ def run_request(decision: Decision, job: str, prefix: str) -> dg.RunRequest:
             WHO: WHO_ASKS,
             WHY: why,
             CASE: case.uuid,
-            SIGNAL: suspect.kind,
             PRIORITY: "10",  # before what people planned, which has 0
         },
     )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import (
-    ABOUT,
     GROUP,
     PARTITION,
     SLOT,
@@ -60,11 +59,11 @@ def test_empty_reasons_are_no_tags() -> None:
     ["acknowledge_failover", "look_at_fleet", "snapshot_assets"],
 )
 def test_what_asks_nothing_has_no_limited_tag(action: str) -> None:
-    """Nor waits behind whoever works on the group; which one it is about can be found."""
+    """Nor waits behind whoever works on the group."""
     tags = job_tags("demo/1", action)
     implied = tags_from_run_config(config(processor="3-0", reason="x"), tags, "r1")
     assert {GROUP, SLOT}.isdisjoint({**tags, **implied})
-    assert implied == {ABOUT: "demo/1/3", "samza/why": "x"}
+    assert implied == {"samza/why": "x"}
 
 
 @pytest.mark.parametrize("action", ["move_container", "drain_host", "rolling_bounce"])
@@ -77,7 +76,6 @@ def test_a_dry_run_shares_no_limited_tag(action: str) -> None:
     other = asking | tags_from_run_config(config(processor="3", dry_run=True), asking, "r3")
     for tag in (GROUP, SLOT):
         assert len({asking[tag], dry[tag], other[tag]}) == 3
-    assert dry[ABOUT] == asking[GROUP]
     again = dry | tags_from_run_config(config(processor="3", host="h"), dry, "r4")
     assert (again[GROUP], again[SLOT]) == (asking[GROUP], asking[SLOT])
 
