@@ -248,6 +248,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return job_tag(self.job, self.prefix)
 
     @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """Return what Dagster shows of this kind of component."""
+        return dg.ComponentTypeSpec(tags=["samza", "kafka", "stream-processing"])
+
+    @classmethod
     def from_file(cls, path: Path | str) -> Self:
         """The component of a YAML file with `type` and `attributes`, as in a `defs.yaml`.
 
@@ -264,6 +269,12 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 f"a component in {path}",
                 seen=f"type {document.get('type')!r}",
                 fix=f"type: {TYPE}, and attributes",
+            )
+        if spare := sorted(document.keys() - {"type", "attributes"}):
+            raise InvalidInput(
+                f"a component in {path}",
+                seen=f"{spare[0]}, which a defs.yaml of a Dagster project may have",
+                fix="type and attributes alone, or a defs.yaml that Dagster loads",
             )
         as_texts: Any = (yaml.CBaseLoader if fast else yaml.BaseLoader)(written).get_single_data()
         names, texts = (_names(each["attributes"]) for each in (document, as_texts))

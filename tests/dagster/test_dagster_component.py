@@ -381,3 +381,15 @@ def test_a_project_keeps_an_executor_and_a_resource_of_its_own(tmp_path: Path) -
     assert merged.executor is project.executor
     assert merged.resolve_job_def("move_container").executor_def is dg.in_process_executor
     assert merged.resolve_implicit_global_asset_job_def().executor_def is project.executor
+
+
+@pytest.mark.parametrize("key", ["requirements", "post_processing", "atributes"])
+def test_what_a_file_says_beside_its_attributes_is_refused(tmp_path: Path, key: str) -> None:
+    """Dagster heeds it in a project's `defs.yaml`; here it was passed over."""
+    with pytest.raises(InvalidInput, match=key):
+        component(tmp_path, f"{YAML}\n{key}: {{}}\n")
+
+
+def test_dagster_knows_the_component_by_its_tags() -> None:
+    """For whoever looks through the kinds that an environment has."""
+    assert "samza" in (SamzaJobComponent.get_spec().tags or ())
