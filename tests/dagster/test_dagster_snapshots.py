@@ -187,8 +187,6 @@ def test_pictures_come_first_of_all_metadata() -> None:
     first = {name: next(iter(metadata(result, name))) for name in DATASETS}
     assert first["container_locality"] == "map"
     assert first["changelog_lag"] == "lag_over_time"
-    assert first["restore_forecast"] == "minutes_to_recover"
-    assert first["host_loss"] == "if_a_host_dies"
 
 
 def test_where_logs_are_files_a_picture_is_told_by_its_address(

@@ -23,7 +23,6 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
 from samza_dagster.orchestration.show.pictures import lag_svg
-from samza_dagster.orchestration.show.recovery import heat_svg, loss_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 from samza_dagster.orchestration.text import in_words, natural
@@ -98,14 +97,12 @@ DATASETS: Mapping[str, Dataset] = {
         "How long each active would take to process again on each host: warm, or cold.",
         fed_by=(LOCALITY, CHANGELOG_LAG),
         worst_by="restore_s",
-        picture="minutes_to_recover",
     ),
     LOSS: Dataset(
         "What it would cost if a host died now: its containers, their downtime, and which of them have"
         " no standby.",
         fed_by=(FORECAST, READINESS),
         worst_by="downtime_s",
-        picture="if_a_host_dies",
     ),
     VIOLATIONS: Dataset(
         "What breaks a rule: containers that share a host, that have none, or no standby; changelogs that"
@@ -259,8 +256,6 @@ def taken_now(
     pictures = {
         LOCALITY: map_svg(cells, scales=False, room=IN_PLACE),
         CHANGELOG_LAG: lag_svg(lines(history), limit=policies.lag_limit),
-        FORECAST: heat_svg(every[FORECAST]) if every[FORECAST] else "",
-        LOSS: loss_svg(every[LOSS]) if every[LOSS] else "",
     }
     for dataset, rows in every.items():
         metadata: dict[str, Any] = {}
