@@ -1,4 +1,4 @@
-"""`simulate --workers`: its processes end with it, whatever ended it."""
+"""`python -m tests.simulation --workers`: its processes end with it, whatever ended it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.small_world
 )
 def test_workers_do_not_outlive_a_command_that_is_killed(what: list[str], tmp_path: Path) -> None:
     """They went on for an hour, each on a core of its own."""
-    command = [sys.executable, "-m", "samza_dagster.cli.main", "simulate", *what, "--workers", "2"]
+    command = [sys.executable, "-m", "tests.simulation", *what, "--workers", "2"]
     with (tmp_path / "out").open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     deadline = time.monotonic() + 30 * PACE
