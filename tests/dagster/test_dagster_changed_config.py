@@ -292,8 +292,15 @@ def test_a_whole_re_execution_with_the_same_words_asks_nothing(
 
 
 @pytest.mark.longdagster
+@pytest.mark.parametrize(
+    ("before", "since"),
+    [
+        ({"destinations": ["host-2", "host-3"]}, {"destinations": ["host-3", "host-4"]}),
+        ({"exclude": ["host-4", "host-5"]}, {"exclude": ["host-2", "host-5"]}),
+    ],
+)
 def test_a_drain_to_other_hosts_makes_room_on_them(
-    world: SteppedJob, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance, before: dict[str, Any], since: dict[str, Any]
 ) -> None:
     """The standby had gone to a host that the active has now: it leaves that as well."""
     world.hosts = {f"host-{n}": HostView(f"host-{n}", "alive") for n in range(1, 6)}
@@ -301,11 +308,9 @@ def test_a_drain_to_other_hosts_makes_room_on_them(
     world.lag_now = {"0": [0], "0-0": [0]}
     world.ends = [DONE, NOT_STARTED]
     ask = {"host": "host-1", "verify_timeout_s": 0}
-    to = {**ask, "destinations": ["host-2", "host-3"]}
-    done, first, _ = launch(instance, "drain_host", to)
+    done, first, _ = launch(instance, "drain_host", {**ask, **before})
     assert not done
     assert world.at == {"0": "host-1", "0-0": "host-3"}
-    to = {**ask, "destinations": ["host-3", "host-4"]}
-    done, _, why = launch(instance, "drain_host", to, first)
+    done, _, why = launch(instance, "drain_host", {**ask, **since}, first)
     assert done, why
     assert world.at == {"0": "host-3", "0-0": "host-4"}

@@ -20,7 +20,16 @@ from samza_dagster.snapshots import Tables, Workers, fleet, take_fleet
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
 from tests.spark.conftest import Topics, deletion, entry
-from tests.spark.reported import HOSTS, HOUR_MS, MINUTE_MS, NOW_MS, Reported, located, standby_lag
+from tests.spark.reported import (
+    HOSTS,
+    HOUR_MS,
+    MINUTE_MS,
+    NOW_MS,
+    Reported,
+    located,
+    report,
+    standby_lag,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -121,6 +130,19 @@ def test_a_record_that_claims_to_be_of_next_week_makes_nobody_silent(reported: R
     assert standby_lag(snapshot) == (4, 0, None)
     (standby,) = snapshot.rows("standby_readiness")
     assert standby["status"] == "unproven"
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_standby_is_silent_by_the_newest_record_of_its_topic(
+    reported: Reported, partition: int
+) -> None:
+    """Whichever partition has that, and whoever it is of."""
+    reported.write(5)
+    reported.topics.create(reported.metrics, partitions=2)
+    for job, age_ms, where in ((reported.name, 100_000, partition), ("other", 0, 1 - partition)):
+        reported.topics.fill(reported.metrics, [report(job, 4, NOW_MS - age_ms)], where)
+    (standby,) = reported.take().rows("standby_readiness")
+    assert standby["status"] == "silent"
 
 
 def test_scylladb_1745_a_late_writer_brings_nothing_back(reported: Reported) -> None:

@@ -89,7 +89,7 @@ def tick(
 def test_a_tick_launches_the_bounce_with_its_settings_once(
     schedule: dg.ScheduleDefinition, instance: dg.DagsterInstance
 ) -> None:
-    """A tick that a restarted daemon evaluates again has the same run key."""
+    """A tick that a restarted daemon evaluates again has the same run key; the run has blackouts in its zone."""
     assert (schedule.name, schedule.execution_timezone) == ("bounce_nightly", "Europe/Berlin")
     first, again = (tick(schedule, instance, THURSDAY) for _ in range(2))
     assert isinstance(first, dg.RunRequest)
@@ -97,7 +97,7 @@ def test_a_tick_launches_the_bounce_with_its_settings_once(
     assert first.run_key == again.run_key == "nightly/2026-11-26T22:30Z"
     config = first.run_config["ops"]["plan_bounce"]["config"]
     assert (config["unit"], config["at_once"], config["skip"]) == ("hosts", 2, ["host-1"])
-    assert config["requested_by"] == "schedule"
+    assert (config["requested_by"], config["timezone"]) == ("schedule", "Europe/Berlin")
     job = definitions().get_job_def("rolling_bounce")
     assert dg.validate_run_config(job, first.run_config)
 

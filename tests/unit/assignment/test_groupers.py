@@ -25,7 +25,7 @@ from samza_dagster.assignment import (
 )
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.model import ContainerModel, TaskMode, TaskModel
-from samza_dagster.model.naming import ANY_HOST, standby_task_name
+from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
 from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
 from tests.unit.assignment.histories import placed
 
@@ -49,6 +49,32 @@ class TestByLocality:
         made = tasks(3, 2)
         containers = group(made, {}, {"a": "h1", "b": "h2", "c": "h2"})
         assert unplaced(made, containers) == tuple(f"Standby-T{number}-1" for number in range(3))
+
+    @given(st.integers(2, 7), st.integers(1, 8))
+    def test_a_processors_death_is_the_work_of_as_many_others_as_have_room(
+        self, processors: int, each: int
+    ) -> None:
+        """The standbys of its actives are with all others, or one with each of so many."""
+        made = tasks(processors * each, 1)
+        containers = group(made, {}, {f"p{n}": f"h{n}" for n in range(processors)})
+        heirs: dict[str, set[str]] = {}
+        actives = placed(containers, TaskMode.ACTIVE)
+        for name, processor in placed(containers, TaskMode.STANDBY).items():
+            heirs.setdefault(actives[active_task_of(name)], set()).add(processor)
+        assert {len(its) for its in heirs.values()} == {min(each, processors - 1)}
+
+    @given(st.integers(1, 12), st.sampled_from("abc"))
+    def test_where_a_location_is_lost_the_standbys_that_are_warm_are_kept(
+        self, count: int, lost: str
+    ) -> None:
+        """There is one location for two standbys of each task: a new one would begin to restore there."""
+        made, processors = tasks(count, 2), {each: f"h{each}" for each in "abc"}
+        before = group(made, {}, processors)
+        del processors[lost]
+        after = group(made, locality(before, {**processors, lost: f"h{lost}"}), processors)
+        standbys = placed(after, TaskMode.STANDBY)
+        assert len(standbys) == count
+        assert standbys.items() <= placed(before, TaskMode.STANDBY).items()
 
     @settings(deadline=None)
     @given(

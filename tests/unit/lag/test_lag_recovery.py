@@ -100,10 +100,11 @@ def after(container: Container) -> tuple[bool, str, float | None]:
 
 
 def test_an_active_whose_host_dies_comes_back_in_the_place_of_its_standby() -> None:
-    """One without a standby restores where it is soonest back."""
+    """Be it back sooner elsewhere; one without a standby restores where it is soonest back."""
     assert after(ACTIVE) == (True, "b", 8)
     part = StorePart("lab 1", 0, 1_000, warm={"b": 1_000, "c": 600})
     assert after(Container("1", "b", (part,))) == (False, "c", 7)
+    assert after(Container("1", "b", (part,), standby_hosts=("a",))) == (True, "a", 13)
 
 
 def test_a_standby_on_the_host_that_dies_is_none() -> None:

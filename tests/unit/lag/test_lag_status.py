@@ -255,11 +255,28 @@ def test_only_lengths_of_time_count(lags: list[int], shift_ms: int) -> None:
     assert judged(reports) == judged(shifted)
 
 
-@given(st.sampled_from(list(StandbyStatus)), st.sampled_from(list(StandbyStatus)))
-def test_a_standby_is_ready_when_all_of_it_is(one: StandbyStatus, other: StandbyStatus) -> None:
-    """Its worst part speaks for it."""
-    found = of_standby({"a": Judgement(one, "", 1.0), "b": Judgement(other, "", 2.0)})
-    assert found.is_ready == (one is other is StandbyStatus.READY)
+@given(
+    st.lists(
+        st.builds(Judgement, st.sampled_from(StandbyStatus), st.just(""), st.floats(0, 9)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_standby_is_ready_when_all_of_it_is(parts: list[Judgement]) -> None:
+    """Its worst part speaks for it, of several the one that is furthest behind."""
+    found = of_standby({f"lab {number}": part for number, part in enumerate(parts)})
+    assert found.is_ready == all(part.is_ready for part in parts)
+    assert found.lag_s == max(part.lag_s for part in parts if part.status is found.status)
+
+
+@given(st.lists(LAGS, min_size=2, max_size=8))
+def test_a_standby_within_the_bound_is_ready_now(lags: list[int]) -> None:
+    """However much is left for its pace, and whether it gains or not."""
+    found = replica_readiness(follower(lags), BOUNDS)
+    pace, left = found.pace, found.left
+    if pace is not None and left is not None and left <= BOUNDS.seconds * pace.apply_per_s:
+        assert found.ready is not None
+        assert found.ready.ready_in_ms == 0
 
 
 def test_nothing_reported_is_unknown() -> None:

@@ -56,12 +56,12 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
 
 
 def test_a_replica_was_heard_when_its_report_came(tmp_path: Path) -> None:
-    """By the brokers' time of it, whatever its own clock said; a commit has no other time than its record's."""
+    """By the brokers' time of the newest, whatever its own clock said; a commit has no other time than its record's."""
     names = ("Standby-Partition 0-0", "Partition 0")
     ahead = NOW + timedelta(days=2)
     tables = kept(
         tmp_path,
-        row(30, names[0], observed_at=ahead),
+        *(row(minutes, names[0], observed_at=ahead) for minutes in (45, 30, 60)),
         row(10, names[1], came_at=None, observed_at=NOW - timedelta(minutes=12)),
     )
     now_ms = round(1000 * NOW.timestamp())

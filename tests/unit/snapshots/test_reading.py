@@ -1,14 +1,28 @@
-"""How offset ranges are dealt to workers."""
+"""How offset ranges are dealt to workers, and for how long one reads."""
 
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.snapshots.reading import CHECKPOINTS, COORDINATOR, METRICS, STATE, Span, deal
+from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.snapshots.reading import (
+    CHECKPOINTS,
+    COORDINATOR,
+    METRICS,
+    STATE,
+    Readers,
+    Span,
+    deal,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -48,3 +62,32 @@ def test_each_record_is_dealt_once(lengths: list[tuple[int, int]], size: int) ->
         mine = sorted(piece for part in dealt for piece in part if piece.topic == one.topic)
         assert (mine[0].start, mine[-1].end) == (one.start, one.end)
         assert all(a.end == b.start for a, b in itertools.pairwise(mine))
+
+
+@pytest.mark.parametrize(
+    ("pauses", "read"),
+    [((0.6, 0.6, 0.6, 0.6), 4), ((0.6, 0.6, 1.2, 0.6), 2)],
+    ids=["answers", "falls silent"],
+)
+def test_a_range_is_read_for_as_long_as_the_brokers_answer(
+    pauses: Sequence[float], read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long all of it takes; each record comes after so many times of an answer's time."""
+    whole, now_s, offsets = span("t", 0, 4), [0.0], itertools.count()
+    steps = iter([step for pause in pauses for step in (pause * ANSWER_S, 0.0)])
+
+    def consume(*_: object) -> list[Any]:
+        passed = next(steps)
+        now_s[0] += passed
+        at = next(offsets) if passed == 0 else None
+        told = {"topic": "t", "partition": 0, "offset": at, "error": None, "value": None}
+        told |= {"timestamp": (1, 7_000)}
+        message = SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
+        return [] if at is None else [message]
+
+    consumer = SimpleNamespace(assign=lambda _: None, close=lambda: None, consume=consume)
+    monkeypatch.setattr(KafkaCluster, "reader", lambda *_, **__: consumer)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    found = Readers("", {}, 7_000).part([whole])
+    assert next(offsets) == read
+    assert [one for one, _ in found.unread] == ([] if read == 4 else [whole])

@@ -243,10 +243,13 @@ def test_nobody_goes_back_to_an_older_version_than_it_has_joined() -> None:
 
 
 def test_a_leader_waits_for_a_sessions_time_after_one_of_samzas_own_has_left() -> None:
-    """That one stops its work a session's time after it was cut off: perhaps when its session is long over."""
+    """That one stops its work a session's time after it was cut off: perhaps when its session is long over. Whatever
+    else changes meanwhile."""
     java = Member("0000", "java", "h9", holds_standbys=False)
     state, _ = step(at(A), group(java, A, B, version=1, java="1", a="2", b="3"), 100, planned)
     state, _ = step(state, group(A, B, version=1, java="1", a="2", b="3"), 105, planned)
+    assert state.plan_ms == 105 + SETTINGS.session_ms
+    state, _ = step(state, group(A, B, C, version=1, java="1", a="2", b="3"), 110, planned)
     assert state.plan_ms == 105 + SETTINGS.session_ms
     state, _ = step(state, group(A, version=1, java="1", a="2", b="3"), 130, planned)
     assert state.plan_ms == 130 + SETTINGS.debounce_ms

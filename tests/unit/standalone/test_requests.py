@@ -261,10 +261,13 @@ def test_a_leader_that_died_in_the_middle_is_followed_by_one_that_goes_on() -> N
     assert responses(response)[0][0] is StatusCode.IN_PROGRESS
 
 
-def test_of_a_task_and_its_standbys_one_request_is_under_way_at_a_time() -> None:
+@pytest.mark.parametrize("names", [(TASK, STANDBY_TASK), (STANDBY_TASK, TASK)])
+def test_of_a_task_and_its_standbys_one_request_is_under_way_at_a_time(
+    names: tuple[str, str],
+) -> None:
     """The later one waits for its end, however it ends; other tasks don't wait."""
     target = elsewhere(TASK, STANDBY_TASK)
-    first, later = ask(TASK, target), ask(STANDBY_TASK, target, U2)
+    first, later = ask(names[0], target), ask(names[1], target, U2)
     under_way = begun(first, later)
     assert under_way.responses.keys() == {U1}
     assert under_way.requests == (later,)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from members import model
 
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper_store import segments_of
 from samza_dagster.standalone.commands import EndBarrier, JoinBarrier, Publish
 from samza_dagster.standalone.group import BarrierState, LocalStores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.simulation.standalone_process import PATHS
 from tests.simulation.standalone_server import Server, Session
 
@@ -102,3 +104,15 @@ def test_who_leads_goes_by_the_newest_older_version_that_can_be_read() -> None:
         before = reader.view(sequence).before
         assert before is not None
         assert list(before.containers["a"].tasks) == ["1"]
+
+
+def test_requests_are_read_in_the_order_in_which_they_were_made() -> None:
+    """Whatever their ids are: of two for one task the later one is the last to be carried out."""
+    server = Server(30_000, lambda: 0)
+    group = _group(server)
+    sequence = group.register("a", "h0", LocalStores())
+    store = ContainerPlacementMetadataStore(placement_store(Session(server), PATHS))  # pyright: ignore[reportArgumentType]
+    for at_ms, digit in enumerate("937"):
+        uuid = f"00000000-0000-0000-0000-00000000000{digit}"
+        store.write_request("standalone", "1", f"h{digit}", timestamp_ms=at_ms, uuid=uuid)
+    assert [each.destination_host for each in group.view(sequence).requests] == ["h9", "h3", "h7"]
