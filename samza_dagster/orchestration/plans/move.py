@@ -117,13 +117,6 @@ class MovePlan:
         """Whether a standby that goes to this host is out of the processor's way."""
         return destination != self.destination
 
-    def has_arrived(self, host: str | None) -> bool:
-        """Whether a processor on this host has left its source as the plan has it.
-
-        A restart where it is can't be told by its host.
-        """
-        return host not in (None, self.source_host) and self.expected_host in (None, host)
-
 
 def host_map(view: JobView) -> tuple[HostRow, ...]:
     """Every known host with its containers, in order of host name."""
