@@ -207,6 +207,7 @@ class MovePhases:
             hold=self._reservation(uuid, asked.attempt) if holds else None,
             expiry_s=plan.request_expiry_s,
             beyond_budget=plan.beyond_budget,
+            execution_id=plan.execution_id,
         )
 
     def _commit(self, request: Outcome) -> None:
