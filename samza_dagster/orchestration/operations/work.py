@@ -245,7 +245,6 @@ class UnitWork:
             self.row,
             status=UnitStatus.IN_FLIGHT,
             at=len(self.unit.steps) - 1,
-            in_ms=self.row.in_ms or 0,
             why="it is another process than the one that was back",
         )
 
