@@ -73,7 +73,7 @@ ACTIONS_PER_HOST = Setting(f"{OWN_PREFIX}max.actions.per.host", 2, 1)
 STANDBY_STALLED = Setting(f"{OWN_PREFIX}standby.stalled.ms", 120_000, 0, _DAY_MS)
 MAX_STANDBYS = Setting(f"{OWN_PREFIX}max.standbys", 4, 0, 100)
 REMEMBERED = Setting(f"{OWN_PREFIX}remembered.requests", 20_000, 1, 1_000_000)
-CLEAN_AFTER = Setting(f"{OWN_PREFIX}clean.after.ms", _DAY_MS, 60_000)
+CLEAN_AFTER = Setting(f"{OWN_PREFIX}clean.after.ms", 7 * _DAY_MS, 60_000)
 SETTINGS = tuple(each for each in list(globals().values()) if isinstance(each, Setting))
 """All of them."""
 HOST_AFFINITY = "job.host-affinity.enabled"

@@ -246,8 +246,8 @@ class FailOverConfig(PlacementConfig):
     execution_id: str = Field(
         default="",
         max_length=LONGEST_HOST,
-        description="Only while the active runs as this incarnation and its coordinator isn't at its group: "
-        "auto_failover names the one that it judged. Empty: whichever runs.",
+        description="Only while the active runs as this incarnation: the coordinator refuses it once another one has "
+        "started. auto_failover names the one that it judged. Empty: whichever runs.",
     )
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
-from samza_dagster.errors import Refused
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job
-from samza_dagster.orchestration.config import FailOverConfig
 from samza_dagster.orchestration.drain.job import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
     move,
@@ -23,9 +20,9 @@ from samza_dagster.orchestration.moves.acting import (
 )
 from samza_dagster.orchestration.moves.planning import (
     PLAN,
+    plan_fail_over,
     plan_move_container,
     plan_move_with_standby,
-    plan_op,
     plan_relocate_standby,
     plan_restart_container,
     plan_spin_up_standby,
@@ -36,15 +33,8 @@ from samza_dagster.orchestration.moves.via_standby import (
     wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.plans import decisions
-from samza_dagster.orchestration.plans.move import MovePlan
-from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
-from samza_dagster.orchestration.watch.observation import busy_groups
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView
 
 
 def _carry_out(planned: Any) -> None:
@@ -66,34 +56,6 @@ def move_with_standby_graph() -> None:
     active's new place is reserved, the active is stopped, started there and verified.
     """
     _carry_out_with_standby(plan_move_with_standby())
-
-
-@functools.wraps(decisions.fail_over)
-def _fail_over(
-    view: JobView, config: FailOverConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
-    """Plan a fail-over, of the incarnation that was meant alone.
-
-    Seconds pass between what `auto_failover` saw and its run: the coordinator may have acted.
-    """
-    made = decisions.fail_over(view, config, policies, hosts)
-    if config.execution_id:
-        now = view.processors[config.processor].execution_id or ""
-        busy = busy_groups(view).get(view.group_of(config.processor))
-        if now != config.execution_id or busy:
-            raise Refused(
-                f"fail_over of {config.processor} while it runs as {config.execution_id}",
-                seen=busy or f"it runs as {now or 'another'}",
-                fix="nothing, if it works again; else fail_over without an execution_id",
-            )
-    return made
-
-
-plan_fail_over = plan_op(
-    FailOverConfig,
-    _fail_over,
-    "Checks the active and that a standby runs; the coordinator takes the one soonest ready.",
-)
 
 
 @dg.graph(name="fail_over")

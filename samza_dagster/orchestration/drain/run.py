@@ -23,8 +23,8 @@ from samza_dagster.orchestration.operations.ops import (
     units_plan_output,
 )
 from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
-from samza_dagster.orchestration.plans.conditions import changelogs_lost, lags_by_processor
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
+from samza_dagster.orchestration.plans.conditions import Reported
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import UnitsPlan
@@ -87,18 +87,13 @@ def planned(
                 cold=config.cold,
                 drained=_drained_beside(context),
             )
-            replicas, warm = client.lag(), limits.catch_up
-            known = KnownLags(
-                lags_by_processor(replicas),
-                *(warm.lag_limit, warm.lag_limit_s, client.readiness(replicas)),
-                changelogs_lost(replicas),
-            )
+            reported, warm = Reported.read(client), limits.catch_up
             plan = UnitsPlan(
                 what=ACTION,
                 subject=host,
                 job=f"{view.job_name}/{view.job_id}",
                 coordinator=view.coordinator,
-                units=tuple(drain_units(view, host, known, rules)),
+                units=tuple(drain_units(view, host, reported, warm, rules)),
                 schedule=Schedule(at_once=config.at_once),
                 limits=limits,
                 before=host_map(view),

@@ -16,7 +16,7 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.moves.phases import RELOCATE, SPIN_UP, nothing
+from samza_dagster.orchestration.moves.phases import RELOCATE, SPIN_UP
 from samza_dagster.orchestration.moves.spun_up import started_anew
 from samza_dagster.orchestration.plans.move import MovePlan
 from samza_dagster.orchestration.requests.asking import ask
@@ -42,7 +42,6 @@ def remove_standby(
 ) -> Outcome:
     """Stops a standby and removes it from the job, by one request of the run's chain.
 
-    One whose request is answered no more and that isn't in the job is removed.
     Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
     """
     there = client.view().processors.get(standby)
@@ -52,8 +51,6 @@ def remove_standby(
         return there is None or host == there.host
 
     asked = standing(client, root_run_id(context), step, standby, fits=fits)
-    if asked.by_state and there is None:
-        return nothing(step, None)
     if asked.response is None:
         context.log.info(
             f"{context.op.name}: asking that standby {standby} stops, request {asked.uuid}",

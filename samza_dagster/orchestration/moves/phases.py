@@ -20,7 +20,7 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.moves.spun_up import refuse_beside_another, spun_up_there
+from samza_dagster.orchestration.moves.spun_up import refuse_beside_another
 from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
     NEW_RUN,
@@ -43,15 +43,13 @@ from samza_dagster.orchestration.requests.step_request import (
     STOPPING,
     Outcome,
     StepRequest,
-    ended_badly,
-    is_forgotten,
-    is_over,
+    has_failed,
+    on_record,
     stage_named,
     standing,
 )
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -120,18 +118,6 @@ class MovePhases:
         asked = self._find(SPIN_UP, plan.processor, plan.means)
         if asked.destination is None and plan.if_it_fails:
             refuse_beside_another(client, self._root, SPIN_UP, plan.destination)
-        if asked.by_state:
-            there = spun_up_there(client, plan.processor, plan.expected_host, plan.before)
-            if there is not None:
-                self._context.log.info(
-                    f"standby {there[0]} is on {there[1]} already: nothing to ask"
-                )
-                return replace(
-                    nothing(SPIN_UP, there[1]),
-                    message=texts.standby_started(*there),
-                    started=there[0],
-                    host=there[1],
-                )
         self.role = "asks: a request of our own"
         return self._follow(self._ask(SPIN_UP, plan.processor, plan.destination, asked), ENDED)
 
@@ -167,16 +153,11 @@ class MovePhases:
         return replace(ended, since=since, since_ms=time.time_ns() // 1_000_000)
 
     def _current(self, begun: Outcome) -> Outcome | None:
-        """What an earlier op handed on; None when it failed since and this run is to ask anew.
-
-        None too when it has ended and its answer is cleaned up: nobody would tell how.
-        """
-        if begun.uuid and not begun.ended and is_forgotten(self._client, begun.uuid):
-            return None
-        failed = ended_badly(self._client.response(begun.uuid)) if begun.uuid else False
-        if not failed and not (begun.uuid and is_over(self._client, begun.uuid)):
+        """What an earlier op handed on; None when it failed since and this run is to ask anew."""
+        if begun.ended or self._context.run.parent_run_id is None:
             return begun
-        if self._context.run.parent_run_id is None:
+        latest = on_record(self._client, begun.uuid)
+        if latest is None or not has_failed(self._client, latest):
             return begun
         self._context.log.info(
             f"{self._op}: request {begun.uuid} of an earlier run has failed: asking anew",
@@ -191,7 +172,7 @@ class MovePhases:
         if asked.destination is None:
             host = find_processor(view, plan.processor, NEW_RUN).host
             swapped = plan.standby is not None and host == plan.expected_host
-            if swapped or (asked.forgotten and plan.has_arrived(host)):
+            if swapped:
                 self._context.log.info(f"{plan.processor} is on {host} already: nothing to ask")
                 return nothing(MOVE, host)
         destination = asked.destination or _destination(plan, view)
@@ -226,11 +207,13 @@ class MovePhases:
             hold=self._reservation(uuid, asked.attempt) if holds else None,
             expiry_s=plan.request_expiry_s,
             beyond_budget=plan.beyond_budget,
+            execution_id=plan.execution_id,
         )
 
     def _commit(self, request: Outcome) -> None:
         """Writes the commit, once; from then on there is nothing to give back."""
-        if ended_badly(self._client.response(request.uuid)):
+        response = self._client.response(request.uuid)
+        if response is not None and response.status_code.is_terminal:
             return  # following it tells how it ended
         reservation = self._reservation(request.uuid, request.attempt)
         reservation.note()  # an earlier run may have reserved it

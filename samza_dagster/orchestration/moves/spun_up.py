@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.requests.step_request import details_of, is_of_step
 
 if TYPE_CHECKING:
@@ -57,20 +55,3 @@ def refuse_beside_another(client: PlacementClient, root_run_id: str, step: str, 
                 fix=f"destination {start.destination_host} to go on with that one; or a new run, and"
                 f" samza-dagster control-standby stop {standby} if it isn't wanted any more",
             )
-
-
-def spun_up_there(
-    client: PlacementClient, active: str, host: str | None, before: Collection[HostRow] = ()
-) -> tuple[str, str] | None:
-    """A standby of an active that was spun up on request and no answer tells of any more.
-
-    With its host: the one that is named, or any if the standby isn't in the map `before`.
-    """
-    starts = newest_starts(client)
-    known = {line.split()[0] for row in before for line in row.containers}
-    view = client.view()
-    for pid, processor in sorted(view.processors.items()):
-        mine = processor.extra and view.group_of(pid) == active and pid not in starts
-        if mine and processor.host and (processor.host == host if host else pid not in known):
-            return pid, processor.host
-    return None

@@ -183,7 +183,7 @@ def give_place(
                 " one more after it",
             )
         asked = leaving.relocated if plan.keep_standby else leaving.removed
-        if asked.destination is None and not (asked.forgotten and _has_left(view, plan, standby)):
+        if asked.destination is None:
             _require_own(client, root, standby)
             _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
@@ -226,11 +226,6 @@ def standbys_after(
         }
     )
     return found
-
-
-def _has_left(view: "JobView", plan: MovePlan, standby: str) -> bool:
-    found = view.processors.get(standby)
-    return found is None or (plan.keep_standby and found.host not in (None, plan.destination))
 
 
 def _refuse_unless_it_may_move(

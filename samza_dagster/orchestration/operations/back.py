@@ -119,8 +119,7 @@ class BackWatch:
     def _was_asked_for(self, p: str, row: Progress, ours: Collection[str]) -> bool:
         """By an answer that is newer than its own restart, and than one that counted before.
 
-        The coordinator dates them all. Where the answer of its own restart is cleaned up, all that are
-        left are newer: the oldest go first.
+        The coordinator dates them all.
         """
         since = max(row.in_ms or 0, self._by.get(p, 0))
         newest = max(

@@ -42,7 +42,7 @@ class Progress:
     stop_ms: int | None = None
     """By the coordinator's clock, as the next two."""
     in_ms: int | None = None
-    """When its container checked in; 0 where the answer isn't on record any more."""
+    """When its container checked in."""
     back_ms: int | None = None
     """By the clock of the run."""
     failed_ms: int | None = None

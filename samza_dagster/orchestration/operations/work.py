@@ -1,7 +1,7 @@
 """One unit on its way: each request asked once, followed without waiting, and its effect verified.
 
 What is known of a unit comes from its requests, so whoever goes on with an operation finds each
-where it is; where the answers are cleaned up, the state of the job tells.
+where it is.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, LAST_SEEN, STANDBY
+from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.moves.spun_up import newest_starts, spun_up_there, started_standby
+from samza_dagster.orchestration.moves.spun_up import newest_starts, started_standby
 from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
@@ -110,7 +110,7 @@ class Chain:
                 *(self.root_run_id, name, processor),
                 first=first,
                 fits=fits,
-                on_record=on_record,
+                asked=on_record,
             )
 
         asked = newest()
@@ -125,7 +125,7 @@ class Chain:
             return False
         gives = next(step for step in unit.steps if step.kind is Kind.STOP_STANDBY)
         given = self.asked(unit, gives, standby=standby, standby_attempt=asked.attempt)
-        if given.destination is not None or given.forgotten:
+        if given.destination is not None:
             return False
         newest = newest_starts(self.client).get(standby)
         there = standby in self.client.view().processors
@@ -226,7 +226,6 @@ class UnitWork:
         self.row = replace(before, status=UnitStatus.IN_FLIGHT, asked_ms=now_ms, why=self.unit.why)
         self._began_ms = self._looked_ms = now_ms
         try:
-            self._pass_what_is_done(now_ms)
             step = self.step
             if step is not None and step.kind in ASKS:
                 self._ask(step, now_ms)
@@ -246,7 +245,6 @@ class UnitWork:
             self.row,
             status=UnitStatus.IN_FLIGHT,
             at=len(self.unit.steps) - 1,
-            in_ms=self.row.in_ms or 0,
             why="it is another process than the one that was back",
         )
 
@@ -349,15 +347,12 @@ class UnitWork:
 
     def _request_goes_on(self, step: UnitStep, view: JobView, now_ms: int) -> bool:
         if self._request is None:
-            at = self.row.at
             try:
                 self._ask(step, now_ms)
             except InvalidInput:
-                if at == 0 or now_ms >= self._began_ms + VIEW_LAGS_MS:
+                if self.row.at == 0 or now_ms >= self._began_ms + VIEW_LAGS_MS:
                     raise
                 return False  # the view may not yet show the step before
-            if self._request is None:
-                return self.row.at > at
         return self._follow(step, view, now_ms)
 
     def _ask(self, step: UnitStep, now_ms: int) -> None:
@@ -368,9 +363,6 @@ class UnitWork:
         )
         if step.kind is Kind.START_STANDBY:
             self.standby_attempt = asked.attempt
-        if asked.by_state and self._is_so(step, now_ms):
-            self._pass_by_state(step, now_ms)
-            return
         hold = None
         if chain.holds_destination(step):
             name = chain.name(unit, step, self.standby_attempt)
@@ -506,46 +498,6 @@ class UnitWork:
             why = f"no end {limit}: {self.row.why}; the coordinator goes on with it"
             self.row = replace(self.row, status=UnitStatus.STUCK, why=why)
 
-    # What is so already.
-
-    def _pass_what_is_done(self, now_ms: int) -> None:
-        """Go to what comes after the unit's own move, if that was asked and is so.
-
-        What came before it was for the move alone: a standby that gave its place isn't started anew.
-        """
-        for at, step in enumerate(self.unit.steps):
-            asked = self._found.get(step.name)
-            is_own = step.kind is Kind.PLACE and step.processor == self.unit.processor
-            if is_own and asked is not None and asked.by_state and self._is_so(step, now_ms):
-                self.row = replace(self.row, at=at)
-                self._pass_by_state(step, now_ms)
-
-    def _pass_by_state(self, step: UnitStep, now_ms: int) -> None:
-        why = "by the state of the job; the answer is cleaned up"
-        self._end(step, now_ms, "done", why)
-        self._next(now_ms, why=self._of_step(f"done, {why}"))
-
-    def _is_so(self, step: UnitStep, now_ms: int) -> bool:
-        """Return whether what a step wanted is so; the row then has what the answer would have told."""
-        client, unit = self._chain.client, self.unit
-        if step.kind is Kind.START_STANDBY:
-            there = spun_up_there(client, step.processor, step.destination)
-            if there is not None:
-                self.row = replace(self.row, standby=there[0])
-            return there is not None
-        found = client.view().processors.get(subject(step, self.row.standby))
-        if step.kind is Kind.STOP_STANDBY:
-            self.row = replace(self.row, standby_until_ms=now_ms if found is None else None)
-            return found is None
-        if step.destination == LAST_SEEN:  # by its incarnation: it is another than the plan's
-            now = found.execution_id if found is not None else None
-            is_so = None not in (unit.former, now) and now != unit.former
-        else:
-            is_so = found is not None and found.host == step.destination
-        if is_so and step.processor == unit.processor:
-            self.row = replace(self.row, in_ms=0)
-        return is_so
-
     # What it waits for.
 
     def _warms_up(
@@ -559,9 +511,7 @@ class UnitWork:
             later = self._found.get(following.name) or self._chain.asked(
                 *(self.unit, following), standby=standby, standby_attempt=self.standby_attempt
             )
-            if later.destination is not None or (
-                later.forgotten and self._is_so(following, now_ms)
-            ):
+            if later.destination is not None:
                 self._next(now_ms)
                 return True
             warm = self._warm_up = WarmUp.of(standby, limits, is_new=step.processor == NEW)

@@ -54,14 +54,16 @@ def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
 class Reported:
     """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.
 
-    `newest` is the published readiness that their paces are known by, if there is any. They were read at `at_ms`
-    by the reader's clock.
+    A processor that isn't in `lags` has no store. `newest` is the published readiness that their paces are known
+    by, if there is any; `lost` says what is wrong with the changelogs of whom (`changelogs_lost`). They were
+    read at `at_ms` by the reader's clock.
     """
 
     lags: Mapping[str, int | None]
     marks: Mapping[str, int]
     reasons: Mapping[str, str]
     newest: NewestReadiness | None = None
+    lost: Mapping[str, str] = field(default_factory=dict[str, str])
     of: Mapping[str, Sequence[ReplicaLag]] = field(default_factory=dict[str, "list[ReplicaLag]"])
     at_ms: int = 0
 
@@ -87,7 +89,8 @@ class Reported:
                 mark = f"{one.execution_id} {one.observed_at_ms}".encode()
                 marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
         return cls(
-            *(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest), of, now_ms
+            *(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest),
+            *(changelogs_lost(replicas), of, now_ms),
         )
 
     def limit(self, standby: str, bounds: CatchUp) -> int:
@@ -95,6 +98,11 @@ class Reported:
         if self.newest is None:
             return bounds.lag_limit
         return self.newest.limit(standby, bounds.lag_limit, bounds.lag_limit_s)
+
+    def is_warm(self, standby: str, bounds: CatchUp) -> bool:
+        """Returns whether the standby's lag is known and small."""
+        lag = self.lags.get(standby)
+        return lag is not None and lag <= self.limit(standby, bounds)
 
 
 def behind(lag: int | None, reason: str = "") -> str:
@@ -137,8 +145,7 @@ class WarmUp:
         before = {} if self._report is None else {standby: self._report}
         marks = {standby: reported.marks[standby]} if standby in reported.marks else {}
         self._report = heard(before, marks, now_ms).get(standby)
-        lag = reported.lags.get(standby)
-        if lag is None or lag > reported.limit(standby, self.bounds):
+        if not reported.is_warm(standby, self.bounds):
             self._since_ms = None
         elif self._since_ms is None or not is_fresh:
             self._since_ms = now_ms

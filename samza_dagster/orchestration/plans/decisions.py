@@ -366,6 +366,8 @@ def _bounds(
     }
     if isinstance(config, SingleConfig):
         found["beyond_budget"] = config.beyond_budget
+    if isinstance(config, FailOverConfig):
+        found["execution_id"] = config.execution_id
     if isinstance(config, SpinUpStandbyConfig):
         found["catch_up"] = config.catch_up(policies.lag_limit, policies.lag_limit_s)
     if isinstance(config, MoveViaNewStandbyConfig):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
-from samza_dagster.orchestration.plans.conditions import behind
+from samza_dagster.orchestration.config import CatchUp
+from samza_dagster.orchestration.plans.conditions import Reported, behind
 from samza_dagster.orchestration.plans.decisions import require_known_lag
 from samza_dagster.orchestration.plans.move import (
     LAST_SEEN_STATE,
@@ -27,7 +28,6 @@ from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep, s
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
     from samza_dagster.client.legal_hosts import Placing
-    from samza_dagster.lag import NewestReadiness
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -56,40 +56,13 @@ class DrainRules:
         return not self.standby_hosts or host in self.standby_hosts
 
 
-@dataclass(frozen=True)
-class KnownLags:
-    """What of the job decides how each container leaves.
-
-    `lags`: records that each processor is behind in its worst store, None unknown; a
-    processor that isn't in it has no store. `lag_limit` is what still counts as warm, or what it
-    applies in `lag_limit_s` by the `newest` published readiness, if that is more. `lost`: processor →
-    what is wrong with its changelog (`changelogs_lost`).
-    """
-
-    lags: Mapping[str, int | None]
-    lag_limit: int
-    lag_limit_s: float = 0.0
-    newest: NewestReadiness | None = None
-    lost: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def is_stateful(self, processor_id: str) -> bool:
-        """It has a store with a changelog."""
-        return processor_id in self.lags
-
-    def is_warm(self, processor_id: str) -> bool:
-        """Its lag is known and small."""
-        lag = self.lags.get(processor_id)
-        limit = self.lag_limit
-        if self.newest is not None:
-            limit = self.newest.limit(processor_id, limit, self.lag_limit_s)
-        return lag is not None and lag <= limit
-
-
-def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -> list[Unit]:
+def drain_units(
+    view: JobView, host: str, reported: Reported, warm: CatchUp, rules: DrainRules
+) -> list[Unit]:
     """What is done for each container on the host, in the order in which it begins.
 
     Standbys leave first, then actives whose standby is warm, then those without state,
-    then those for which a standby is spun up. Raises `Refused` for a host that is unknown or
+    then those for which a standby is spun up. `warm` says when a standby is. Raises `Refused` for a host that is unknown or
     lost, for a name that is no host, when a container's changelog is lost, and when one would have no
     legal host: what is missing.
     """
@@ -107,9 +80,9 @@ def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -
             fix="wait until they run or are gone; samza-dagster status shows why not",
         )
     lost = [
-        f"{p.processor_id}: {known.lost[p.processor_id]}"
+        f"{p.processor_id}: {reported.lost[p.processor_id]}"
         for p in leaving
-        if p.processor_id in known.lost
+        if p.processor_id in reported.lost
     ]
     if lost:
         raise Refused(
@@ -119,7 +92,7 @@ def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -
             " what its changelog has",
         )
     placing = Placing(view)
-    how = {p.processor_id: _how(view, placing, p, host, known, rules) for p in leaving}
+    how = {p.processor_id: _how(view, placing, p, host, reported, warm, rules) for p in leaving}
     where = _destinations(view, placing, host, how, rules)
     units = [_unit(view, p, how[p.processor_id], where[p.processor_id], host) for p in leaving]
     return sorted(units, key=lambda unit: (_ORDER.index(unit.what), unit.processor))
@@ -142,7 +115,8 @@ def _how(
     placing: Placing,
     processor: ProcessorView,
     host: str,
-    known: KnownLags,
+    reported: Reported,
+    bounds: CatchUp,
     rules: DrainRules,
 ) -> _How:
     pid = processor.processor_id
@@ -159,18 +133,18 @@ def _how(
         if p.host not in (None, host)
         and p.state in (RUNNING, LAST_SEEN_STATE)
         and not _is_gone(view, str(p.host))
-        and known.is_warm(p.processor_id)
+        and reported.is_warm(p.processor_id, bounds)
         and _is_allowed(str(p.host), rules)
         and placing.violation(pid, str(p.host), in_place_of=p.processor_id) is None
     ]
     if warm and (not rules.cold or _has_next_place(view, placing, pid, host, rules)):
-        best = min(warm, key=lambda p: (known.lags.get(p.processor_id) or 0, p.processor_id))
-        lag = known.lags[best.processor_id]
+        best = min(warm, key=lambda p: (reported.lags.get(p.processor_id) or 0, p.processor_id))
+        lag = reported.lags[best.processor_id]
         return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
-    if not known.is_stateful(pid):
+    if pid not in reported.lags:
         return _How(MOVE, "it has no state to restore")
     lags = ", ".join(
-        f"{p.processor_id} {behind(known.lags.get(p.processor_id))}{_no_use(view, p.host, rules)}"
+        f"{p.processor_id} {behind(reported.lags.get(p.processor_id))}{_no_use(view, p.host, rules)}"
         for p in standbys
     )
     seen = f"its standbys: {lags}" if lags else "it has no standby"

@@ -54,7 +54,8 @@ class MovePlan:
     spun up for the move stays in the job; `if_it_fails` is what becomes of it then. `any_host`:
     Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
     may be a host that no container has reported. `beyond_budget`: it is asked also where Samza's
-    AM may end the job for it. `of_standby`: the processor is a standby. Times are in seconds.
+    AM may end the job for it. `of_standby`: the processor is a standby. `execution_id`: the only
+    incarnation that a fail-over is for, if there is one. Times are in seconds.
     """
 
     job: str
@@ -79,6 +80,7 @@ class MovePlan:
     any_host: bool = False
     allow_unknown_host: bool = False
     of_standby: bool = False
+    execution_id: str = ""
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.
@@ -116,13 +118,6 @@ class MovePlan:
     def makes_room(self, destination: str) -> bool:
         """Whether a standby that goes to this host is out of the processor's way."""
         return destination != self.destination
-
-    def has_arrived(self, host: str | None) -> bool:
-        """Whether a processor on this host has left its source as the plan has it.
-
-        A restart where it is can't be told by its host.
-        """
-        return host not in (None, self.source_host) and self.expected_host in (None, host)
 
 
 def host_map(view: JobView) -> tuple[HostRow, ...]:

@@ -35,13 +35,14 @@ def write(
     expiry_s: float | None = None,
     hold: bool = False,
     beyond_budget: bool = False,
+    execution_id: str = "",
 ) -> PlacementRequest | Request:
     """Write a request; one of this uuid that was written before is left as it is.
 
     `hold`: nothing is stopped before its commit. Raises what the client raises.
     """
     if kind is RequestKind.FAIL_OVER:
-        return client.fail_over(processor_id, uuid=uuid)
+        return client.fail_over(processor_id, uuid=uuid, execution_id=execution_id or None)
     if kind is RequestKind.STOP_STANDBY:
         return client.stop_standby(processor_id, uuid=uuid)
     if kind is RequestKind.START_STANDBY:
@@ -71,6 +72,7 @@ def ask(
     hold: HeldRequest | None = None,
     expiry_s: float | None = None,
     beyond_budget: bool = False,
+    execution_id: str = "",
 ) -> Outcome:
     """Ask a step's request, unless an earlier run did; it is then taken as it stands.
 
@@ -93,6 +95,7 @@ def ask(
                 expiry_s=expiry_s,
                 hold=hold is not None,
                 beyond_budget=beyond_budget,
+                execution_id=execution_id,
             )
         except InvalidInput:  # nothing was written, so there is nothing to give back
             if hold is not None:

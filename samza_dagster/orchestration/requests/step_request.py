@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
+from samza_dagster.orchestration.plans.move import NEW_RUN
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
+    from samza_dagster.client.requests import Request
+    from samza_dagster.model import PlacementRequest
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
@@ -58,20 +61,12 @@ class StepRequest:
     """The request that a step stands at: its uuid, its attempt, what was answered so far.
 
     `destination` is the one that it was written with; None when it is still to be written.
-    `forgotten`: an earlier attempt has ended and its answer is cleaned up, so that what it
-    came to is seen by the state of the job alone.
     """
 
     uuid: str
     attempt: int
     response: PlacementResponse | None
     destination: str | None = None
-    forgotten: bool = False
-
-    @property
-    def by_state(self) -> bool:
-        """Nothing on record stands for the step: it may be done, and the job's state says so."""
-        return self.forgotten and self.destination is None
 
 
 @dataclass(frozen=True)
@@ -194,14 +189,6 @@ class Outcome:
         return ORDER.index(self.stage) >= ORDER.index(stage)
 
 
-def ended_badly(response: PlacementResponse | None) -> bool:
-    """BAD_REQUEST or FAILED."""
-    return response is not None and response.status_code in (
-        StatusCode.BAD_REQUEST,
-        StatusCode.FAILED,
-    )
-
-
 def details_of(response: PlacementResponse) -> ResponseDetails:
     """What it says as fields; see `samza_dagster.client.responses`."""
     from samza_dagster.client import responses  # late: a run's start
@@ -215,20 +202,36 @@ def stage_named(stage: str | None) -> str:
     return known if known in ORDER else ""
 
 
-def is_over(client: PlacementClient, uuid: str) -> bool:
-    """Whether a request has no end and none to come: its deployment has ended, or the job is dead."""
-    latest = client.response(uuid) or client.request(uuid)
-    if latest is None or latest.status_code.is_terminal:
-        return False
-    return bool(client.view().why_over(latest.deployment_id))
+def on_record(
+    client: PlacementClient, uuid: str
+) -> PlacementResponse | PlacementRequest | Request | None:
+    """Return the newest that is on record of a request: its answer, else itself; None if it was never asked.
+
+    Raises `Refused` when it has ended and our coordinator has cleaned up its answer.
+    """
+    latest = client.response(uuid) or client.request(uuid) or client.own_request(uuid)
+    if latest is not None or uuid not in client.remembered():
+        return latest
+    if response := client.response(uuid):  # it was taken and answered between the reads
+        return response
+    raise Refused(
+        "a re-execution while the answers to its earlier runs are on record",
+        seen=f"request {uuid} has ended, and its answer is cleaned up (samza.dagster.clean.after.ms)",
+        fix=NEW_RUN,
+    )
 
 
-def is_forgotten(client: PlacementClient, uuid: str) -> bool:
-    """Whether a request was taken and answered, and its answer is cleaned up by now."""
-    if client.response(uuid) or client.request(uuid) or client.own_request(uuid):
-        return False
-    # It may have been taken between those reads: every taken request has an answer.
-    return uuid in client.remembered() and client.response(uuid) is None
+def has_failed(
+    client: PlacementClient, latest: PlacementResponse | PlacementRequest | Request
+) -> bool:
+    """Return whether a request ended badly, or has no end and none to come.
+
+    Samza's AM answers nothing once its deployment has ended, or the job is dead.
+    """
+    if isinstance(latest, PlacementResponse) and latest.status_code.is_terminal:
+        return latest.status_code is not StatusCode.SUCCEEDED
+    view = client.view()
+    return not view.capabilities.answers_late and bool(view.why_over(latest.deployment_id))
 
 
 def standing(
@@ -239,37 +242,29 @@ def standing(
     *,
     first: int = 0,
     fits: Callable[[str], bool] = lambda _: True,
-    on_record: Collection[str] | None = None,
+    asked: Collection[str] | None = None,
 ) -> StepRequest:
     """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
 
     One that a deployment was asked which is over has failed: nobody will answer it.
     A request for another processor, or one that has ended for a destination that doesn't
     fit, stands for a run whose config was changed on re-execution: it is passed over.
-    `on_record`, where it is given, has all that was asked: what isn't among it costs no read.
-    Raises `Refused` while one for another destination is in flight.
+    `asked`, where it is given, has all that was asked: what isn't among it costs no read.
+    Raises `Refused` while one for another destination is in flight, and as `on_record` does.
     """
     found: StepRequest | None = None
-    forgotten = False
-    attempt = first
-    while attempt < MOST_ATTEMPTS:
+    for attempt in range(first, MOST_ATTEMPTS):
         uuid = request_uuid(root_run_id, step, attempt)
-        if on_record is not None and uuid not in on_record:
+        if asked is not None and uuid not in asked:
             break
-        response = client.response(uuid)
-        request = None if response else client.request(uuid) or client.own_request(uuid)
-        if response is None and request is None:
-            if uuid not in client.remembered():
-                break
-            response = client.response(uuid)  # taken and answered between the reads
-        latest = response or request
+        latest = on_record(client, uuid)
         if latest is None:
-            forgotten = True
-        elif latest.processor_id == processor_id and not (
-            ended_badly(response) or is_over(client, uuid)
-        ):
+            break
+        if latest.processor_id == processor_id and not has_failed(client, latest):
+            response = latest if isinstance(latest, PlacementResponse) else None
             found = StepRequest(uuid, attempt, response, latest.destination_host)
-        attempt += 1
+    else:
+        raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
     if found is not None and fits(str(found.destination)):
         return found
     if found is not None and not (found.response and found.response.status_code.is_terminal):
@@ -278,10 +273,7 @@ def standing(
             seen=f"request {found.uuid} of an earlier run (→ {found.destination}) is under way",
             fix=f"the same again once it has ended, or destination {found.destination} to follow it",
         )
-    if attempt < MOST_ATTEMPTS:
-        uuid = request_uuid(root_run_id, step, attempt)
-        return StepRequest(uuid, attempt, None, forgotten=forgotten)
-    raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
+    return StepRequest(uuid, attempt, None)
 
 
 def last_success(client: PlacementClient, root_run_id: str, step: str) -> PlacementResponse | None:

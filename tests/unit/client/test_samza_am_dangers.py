@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.metadata.resource_manager import HOLDS_S
 from samza_dagster.orchestration.history.open_requests import InFlight
-from samza_dagster.orchestration.requests.step_request import is_over
+from samza_dagster.orchestration.requests.step_request import has_failed, on_record
 from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import NAMESPACE, REQUEST
 
@@ -250,7 +250,9 @@ def test_a_request_that_a_dead_am_had_taken_is_over_for_everybody(
     plan = client.plan("0", "nm3")
     assert plan.waits_for == ()
     assert any(why in notice and asked in notice for notice in plan.notices)
-    assert is_over(cast("PlacementClient", client), asked)
+    latest = on_record(client, asked)
+    assert latest is not None
+    assert has_failed(client, latest)
     flight = InFlight().seen([client.response(asked)]).followed_in(view, 1_000)  # type: ignore[list-item]
     assert flight.requests[asked].over_ms
     found = client.unneeded(older_than_s=0)

@@ -193,14 +193,6 @@ def test_an_answer_tells_whether_somebody_has_asked(
     assert bool(looks[1].died) is not is_asked_for
 
 
-def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> None:
-    """The clock of the run, here days ahead, is none that answers are dated by."""
-    client = client_of(answer("0-0", texts.started("h9"), at_ms=5_000))
-    known = {"0-0": replace(rows()["0-0"], in_ms=0)}
-    made, again = BackWatch(client), job("0-0", execution="0-0#2")
-    assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
-
-
 def test_one_answer_excuses_one_restart() -> None:
     """It was moved, and dies there by itself."""
     client = client_of(answer("0-0", texts.started("h9")))

@@ -20,10 +20,8 @@ from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.conditions import (
     Reported,
     WarmUp,
-    changelogs_lost,
-    lags_by_processor,
 )
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.requests.verify import NewReports
 from samza_dagster.orchestration.watch.invariants import changelogs_there, within_limit
 from samza_dagster.orchestration.watch.lag_objectives import breaches, followed
@@ -84,9 +82,10 @@ def test_before_the_loss_all_are_warm() -> None:
     """What the tests below hold against each loss."""
     found = lags({(LOG, n): OffsetRange(0, 1_000) for n in (0, 1)})
     assert {lag.lag for lag in found} == {0}
-    assert KnownLags(lags_by_processor(found), 100).is_warm(STANDBY)
-    assert changelogs_lost(found) == {}
-    (swap, *_) = drain_units(VIEW, "h1", KnownLags(lags_by_processor(found), 100), DrainRules())
+    reported, warm = Reported.by(found), CatchUp(100, 0.0, 0.0)
+    assert reported.is_warm(STANDBY, warm)
+    assert reported.lost == {}
+    (swap, *_) = drain_units(VIEW, "h1", reported, warm, DrainRules())
     assert swap.what == "swap"
 
 
@@ -101,14 +100,13 @@ def test_no_wait_for_a_warm_standby_ends_well(ranges: Ranges) -> None:
 @every_loss
 def test_nothing_is_drained_into_a_restore_from_it(ranges: Ranges) -> None:
     """Neither onto its standby, nor by a new one, nor cold: it runs on where its state is."""
-    found = lags(ranges)
-    known = KnownLags(lags_by_processor(found), 10**9, lost=changelogs_lost(found))
-    assert known.is_stateful("0")
-    assert not known.is_warm(STANDBY)
+    reported, warm = Reported.by(lags(ranges)), CatchUp(10**9, 0.0, 0.0)
+    assert "0" in reported.lags
+    assert not reported.is_warm(STANDBY, warm)
     for rules in (DrainRules(), DrainRules(cold=True)):
         with pytest.raises(Refused, match=f"0: topic {LOG}"):
-            drain_units(VIEW, "h1", known, rules)
-    assert drain_units(VIEW, "h5", known, DrainRules()) == []
+            drain_units(VIEW, "h1", reported, warm, rules)
+    assert drain_units(VIEW, "h5", reported, warm, DrainRules()) == []
 
 
 @every_loss
@@ -166,8 +164,8 @@ def test_a_sensors_look_knows_it_for_lost_and_holds_it_against_nobody(ranges: Ra
 
 def test_one_lost_partition_is_no_other_groups_trouble() -> None:
     """Its group alone is held."""
-    found = lags(LOST["without its partition"])
-    assert set(changelogs_lost(found)) == {"0", STANDBY}
-    known = KnownLags(lags_by_processor(found), 100, lost=changelogs_lost(found))
+    reported, warm = Reported.by(lags(LOST["without its partition"])), CatchUp(100, 0.0, 0.0)
+    assert set(reported.lost) == {"0", STANDBY}
     view = replace(VIEW, processors={p: v for p, v in VIEW.processors.items() if p in ("1", OTHER)})
-    assert [unit.what for unit in drain_units(view, "h2", known, DrainRules())] == ["swap"]
+    units = drain_units(view, "h2", reported, warm, DrainRules())
+    assert [unit.what for unit in units] == ["swap"]

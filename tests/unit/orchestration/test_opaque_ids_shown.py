@@ -16,6 +16,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
+from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.plans.bounce import (
@@ -24,8 +25,8 @@ from samza_dagster.orchestration.plans.bounce import (
     make_plan,
 )
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
-from samza_dagster.orchestration.plans.conditions import lags_by_processor
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.conditions import Reported
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.move import (
     find_processor,
     host_for_standby,
@@ -63,7 +64,7 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         ReplicaLag(p, v.tasks[0], v.mode, "store", "log", 0, v.host, 90, 7, 83, 1)
         for p, v in view.processors.items()
     ]
-    known = KnownLags(lags_by_processor(lags), 100)
+    known = (Reported.by(lags), CatchUp(100, 0.0, 0.0))
     first = next(iter(view.processors))
     return {
         "map": lambda: host_map(view),
@@ -78,8 +79,8 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "bounce": lambda: order_of(view, CONTAINERS),
         "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES)),
         "bounce by hosts": lambda: order_of(view, HOSTS),
-        "drain": lambda: drain_units(view, "h1", known, DrainRules()),
-        "drain cold": lambda: drain_units(view, "h1", known, DrainRules(cold=True)),
+        "drain": lambda: drain_units(view, "h1", *known, DrainRules()),
+        "drain cold": lambda: drain_units(view, "h1", *known, DrainRules(cold=True)),
         "standby's host": lambda: host_for_standby(view, first, "h1", "h2", makes_room=True),
         "its standby": lambda: standby_for(view, find_processor(view, first), None),
     }

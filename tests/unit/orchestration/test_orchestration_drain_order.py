@@ -17,9 +17,10 @@ from samza_dagster.orchestration.operations.schedule import (
     UnitStatus,
     what_next,
 )
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit
+from tests.rig import lags as rig
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
@@ -44,7 +45,7 @@ def job(
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> tuple[JobView, KnownLags]:
+def placements(draw: st.DrawFn) -> tuple[JobView, rig.Lags]:
     """A legal job of up to six groups on six hosts, with any room and any lags."""
     at: dict[str, str] = {}
     lags: dict[str, int | None] = {}
@@ -56,7 +57,7 @@ def placements(draw: st.DrawFn) -> tuple[JobView, KnownLags]:
             if draw(st.booleans()):
                 lags[pid] = draw(st.one_of(st.none(), st.integers(0, 200)))
     free = {name: draw(st.sampled_from([None, 0, 299, 300, 700, 5_000])) for name in NAMES}
-    return job(at, free), KnownLags(lags, 100)
+    return job(at, free), rig.lags(lags, 100)
 
 
 def carried_out(view: JobView, units: list[Unit]) -> tuple[dict[str, str], dict[str, int]]:
@@ -81,12 +82,12 @@ def carried_out(view: JobView, units: list[Unit]) -> tuple[dict[str, str], dict[
 
 @given(placements())
 def test_a_drain_empties_the_host_and_breaks_no_rule_on_the_way(
-    given_job: tuple[JobView, KnownLags],
+    given_job: tuple[JobView, rig.Lags],
 ) -> None:
     """Or it is refused as a whole: no step puts two of a group on one host, or overfills one."""
     view, known = given_job
     try:
-        units = drain_units(view, "h0", known, DrainRules())
+        units = drain_units(view, "h0", *known, DrainRules())
     except Refused:
         return
     at, taken = carried_out(view, units)
@@ -102,19 +103,19 @@ def test_a_drain_empties_the_host_and_breaks_no_rule_on_the_way(
 
 
 @given(placements())
-def test_a_drain_is_refused_only_when_there_is_no_way(given_job: tuple[JobView, KnownLags]) -> None:
+def test_a_drain_is_refused_only_when_there_is_no_way(given_job: tuple[JobView, rig.Lags]) -> None:
     """With room for everybody on a host that has none of the job, it never is."""
     view, known = given_job
     hosts = {**view.hosts, "empty": HostView("empty", "alive", free_memory_mb=100_000)}
     roomy = JobView(**{**vars(view), "hosts": hosts})
-    assert drain_units(roomy, "h0", known, DrainRules()) is not None
+    assert drain_units(roomy, "h0", *known, DrainRules()) is not None
 
 
 def test_who_has_a_choice_makes_room_for_who_has_none() -> None:
     """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one."""
     at = {"0": "h1", "0-0": "h0", "0-1": "h3", "1": "h1", "1-0": "h0"}
     view = job(at, {"h0": 0, "h1": 0, "h2": 300, "h3": 300})
-    units = drain_units(view, "h0", KnownLags({}, 0), DrainRules())
+    units = drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
     assert {u.processor: u.steps[0].destination for u in units} == {"0-0": "h2", "1-0": "h3"}
 
 
@@ -122,7 +123,7 @@ def test_the_refusal_names_each_host_and_what_is_missing() -> None:
     """Room for one more, of which memory, without whose group."""
     view = job({"0": "h1", "0-0": "h0", "1": "h1", "1-0": "h0"}, {"h0": 0, "h1": 900, "h2": 300})
     with pytest.raises(Refused) as refused:
-        drain_units(view, "h0", KnownLags({}, 0), DrainRules())
+        drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
     assert "1-0 (relocate): h2 would be full" in refused.value.seen
     assert refused.value.fix == (
         "room for 1 more on a host that is alive with 300 MiB free and has no container of group 1"
@@ -142,14 +143,14 @@ def test_the_refusal_names_each_host_and_what_is_missing() -> None:
 def test_how_an_active_leaves(lags: dict[str, int | None], cold: bool, what: str) -> None:
     """By a warm standby, by a new one, or as it is."""
     view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900})
-    (unit,) = drain_units(view, "h0", KnownLags(lags, 100), DrainRules(cold=cold))
+    (unit,) = drain_units(view, "h0", *rig.lags(lags, 100), DrainRules(cold=cold))
     assert unit.what == what
 
 
 def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
     """The host left the job, its containers are still named: another standby is spun up."""
     view = job({"0": "h0", "0-0": "left"}, {"h0": 0, "h1": 600})
-    (unit,) = drain_units(view, "h0", KnownLags({"0": 0, "0-0": 5}, 100), DrainRules())
+    (unit,) = drain_units(view, "h0", *rig.lags({"0": 0, "0-0": 5}, 100), DrainRules())
     assert unit.what == "via-new-standby"
     assert (
         unit.why
@@ -157,7 +158,7 @@ def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
     )
     view = job({"0": "h0", "0-0": "left"}, {"h0": 0})
     with pytest.raises(Refused, match="h0 is being drained"):
-        drain_units(view, "h0", KnownLags({"0": 0, "0-0": 5}, 100), DrainRules())
+        drain_units(view, "h0", *rig.lags({"0": 0, "0-0": 5}, 100), DrainRules())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_warm_standby_on_a_host_that_is_gone_is_no_place_to_go() -> None:
 def test_a_warm_standby_where_nothing_may_go_is_no_place_to_go(rules: DrainRules) -> None:
     """Whichever of the drain's rules says so: another standby is spun up."""
     view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 900, "h2": 900})
-    (unit,) = drain_units(view, "h0", KnownLags({"0": 0, "0-0": 5}, 100), rules)
+    (unit,) = drain_units(view, "h0", *rig.lags({"0": 0, "0-0": 5}, 100), rules)
     assert {step.destination for step in unit.steps if step.destination} == {"h2"}
 
 
@@ -179,8 +180,8 @@ def test_no_standby_is_spun_up_whose_lag_nobody_will_tell() -> None:
     """Without a metrics reporter; cold, it moves as it is."""
     view = replace(job({"0": "h0"}, {"h0": 0, "h1": 600}), tells_lag=False)
     with pytest.raises(Refused, match="cold: true"):
-        drain_units(view, "h0", KnownLags({"0": None}, 100), DrainRules())
-    (unit,) = drain_units(view, "h0", KnownLags({"0": None}, 100), DrainRules(cold=True))
+        drain_units(view, "h0", *rig.lags({"0": None}, 100), DrainRules())
+    (unit,) = drain_units(view, "h0", *rig.lags({"0": None}, 100), DrainRules(cold=True))
     assert unit.what == "move"
 
 
@@ -188,7 +189,7 @@ def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:
     """The refusal says what would help."""
     view = job({"0": "h0", "0-0": "h1"}, {"h0": 0, "h1": 0, "h2": 900}, most=1)
     with pytest.raises(Refused, match="at most 1 are allowed"):
-        drain_units(view, "h0", KnownLags({"0": 0, "0-0": 101}, 100), DrainRules())
+        drain_units(view, "h0", *rig.lags({"0": 0, "0-0": 101}, 100), DrainRules())
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=10), st.integers(1, 4), st.integers(0, 9))
@@ -209,17 +210,17 @@ def test_a_failure_within_the_budget_ends_its_group_alone(
 
 
 @given(placements())
-def test_nobody_goes_to_a_host_that_is_drained_beside(given_job: tuple[JobView, KnownLags]) -> None:
+def test_nobody_goes_to_a_host_that_is_drained_beside(given_job: tuple[JobView, rig.Lags]) -> None:
     """Neither in a new place nor in that of a warm standby; what has no other is refused with why."""
     view, known = given_job
     rules = DrainRules(drained={"h1": "run-2"})
     try:
-        drain_units(view, "h0", known, DrainRules(excluded=("h1",)))
+        drain_units(view, "h0", *known, DrainRules(excluded=("h1",)))
     except Refused:
         with pytest.raises(Refused) as refused:
-            drain_units(view, "h0", known, rules)
+            drain_units(view, "h0", *known, rules)
         lacks_a_host = "a legal host for each" in refused.value.asked
         assert not lacks_a_host or "run run-2" in refused.value.seen
         return
-    units = drain_units(view, "h0", known, rules)
+    units = drain_units(view, "h0", *known, rules)
     assert all(step.destination != "h1" for unit in units for step in unit.steps)

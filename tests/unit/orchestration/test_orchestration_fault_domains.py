@@ -10,9 +10,10 @@ from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.move import host_for_standby
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
+from tests.rig import lags as rig
 
 pytestmark = pytest.mark.unit
 RACKS = {"h1": "A", "h2": "A", "h3": "B", "h4": "B"}
@@ -83,7 +84,7 @@ def test_no_step_of_a_drain_breaks_a_rule_of_the_coordinator(
     lags = {p: data.draw(st.sampled_from([0, 900])) for p in view.processors}
     cold = data.draw(st.booleans())
     try:
-        units = drain_units(view, "h0", KnownLags(lags, 100), DrainRules(cold=cold))
+        units = drain_units(view, "h0", *rig.lags(lags, 100), DrainRules(cold=cold))
     except Refused:
         return
     assert "h0" not in carried_out(view, units).values()
@@ -91,12 +92,12 @@ def test_no_step_of_a_drain_breaks_a_rule_of_the_coordinator(
 
 def test_in_two_racks_an_active_leaves_cold_or_the_refusal_says_so() -> None:
     """No place is left for its standby to give way to."""
-    view, known = job({"0": "h1", "0-0": "h3"}, RACKS), KnownLags({"0": 0, "0-0": 0}, 10)
+    view, known = job({"0": "h1", "0-0": "h3"}, RACKS), rig.lags({"0": 0, "0-0": 0}, 10)
     with pytest.raises(Refused) as refused:
-        drain_units(view, "h1", known, DrainRules())
+        drain_units(view, "h1", *known, DrainRules())
     assert "h4 is in fault domain B as h3 is" in refused.value.seen
     assert refused.value.fix.endswith("nor one in its fault domain; or cold: true")
-    (unit,) = drain_units(view, "h1", known, DrainRules(cold=True))
+    (unit,) = drain_units(view, "h1", *known, DrainRules(cold=True))
     assert (unit.what, unit.steps[0].destination) == ("move", "h2")
     assert "no legal host to give way to" in unit.why
 

@@ -21,7 +21,6 @@ from samza_dagster.orchestration.config import CatchUp, MoveWithStandbyConfig, S
 from samza_dagster.orchestration.moves.planning import soonest_preferred
 from samza_dagster.orchestration.operations.progress import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
-from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld
 from tests.rig.played_job import BEGIN_MS
@@ -98,8 +97,8 @@ def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
 def test_a_drain_takes_a_standby_for_warm_within_seconds_of_its_own_pace() -> None:
     """As a wait does."""
     lags = {"0-0": 4_000, "1-0": 4_000, "2-0": None}
-    warm = KnownLags(lags, 100, 1.0, known("0-0", 5_000))
-    assert [warm.is_warm(one) for one in lags] == [True, False, False]
+    reported, warm = Reported(lags, {}, {}, known("0-0", 5_000)), CatchUp(100, 0.0, 0.0, 1.0)
+    assert [reported.is_warm(one, warm) for one in lags] == [True, False, False]
 
 
 def test_a_limit_that_is_given_in_records_holds_alone() -> None:

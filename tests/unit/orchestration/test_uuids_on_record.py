@@ -16,12 +16,13 @@ from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
 from samza_dagster.orchestration.moves import extra_standby, phases
 from samza_dagster.orchestration.operations.work import Chain
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.requests import asking
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.requests.verify import OwnCommits
+from tests.rig import lags as rig
 from tests.rig.bounce_world import BounceWorld
 from tests.unit.orchestration.test_bounce_loop import Book, plan_of, run
 from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
@@ -89,7 +90,7 @@ def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) ->
 
 def test_a_drain_finds_what_it_has_asked_for() -> None:
     """With a changed value a run that goes on after an upgrade would ask a second time."""
-    drained = drain_units(job(), "host-1", KnownLags({"0-0": 0, "1": 0}, 100), DrainRules())
+    drained = drain_units(job(), "host-1", *rig.lags({"0-0": 0, "1": 0}, 100), DrainRules())
     assert units(DRAIN, "host-1", drained) == {
         "0: away": "37394c37-7418-5b29-a319-ddf305e8ca3e",
         "0: move": "09d16cb9-ed9e-5117-9a9b-134a2a640e15",
