@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_bounce_loop import BOTH, NOT_STARTED, Book, many, plan_of, run
 
@@ -156,6 +156,7 @@ def test_a_termination_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
+@settings(max_examples=50)
 @given(
     kill_at=st.integers(1, 400),
     after=st.booleans(),
