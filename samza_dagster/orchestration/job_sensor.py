@@ -34,15 +34,11 @@ warnings.filterwarnings(
 
 @dataclass(frozen=True)
 class JobTick:
-    """What a tick has of Dagster for one Samza job; `cursor` is that job's own.
-
-    `began_s` is when it began, by the monotonic clock.
-    """
+    """What a tick has of Dagster for one Samza job; `cursor` is that job's own."""
 
     cursor: str | None
     instance: dg.DagsterInstance
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
-    began_s: float = field(default_factory=monotonic)
 
 
 TickResult = dg.SensorResult | dg.SkipReason

@@ -1,4 +1,4 @@
-"""What each job asks for, under which uuid: an earlier release's run is gone on with by these."""
+"""What each job asks for, under which uuid: a run that goes on finds its requests by these."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "responses.py": ("test_request_steps.py",),  # no history has too much to say
     "rules.py": (_READ_TWICE,),
     "texts.py": ("test_explanations.py", "test_scenes.py", "test_stories.py"),
-    "state.py": ("test_placement_codec.py",),  # defaults: older records
+    "state.py": ("test_placement_codec.py",),  # defaults of fields
 }
 """Each of these modules, and the unit tests of what it reads."""
 

@@ -1,4 +1,4 @@
-"""Jobs whose names look alike: side by side, over one stream, and after an earlier release."""
+"""Jobs whose names look alike: side by side and over one stream."""
 
 from __future__ import annotations
 

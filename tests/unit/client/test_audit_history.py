@@ -91,7 +91,7 @@ def test_without_a_state_the_history_stands_alone() -> None:
 
 
 def test_the_head_is_in_the_states_job_record() -> None:
-    """Absent in a state that an older release wrote."""
+    """None where the state names none."""
     assert head_of_state({"state": {"certificates": 3, "certificate_hash": "ab"}}) == Head(3, "ab")
     state: dict[str, object] = {"certificates": 3, "certificate_hash": "ab"}
     for at_ms, told in ((5, 5), (0, None), ("5", None)):

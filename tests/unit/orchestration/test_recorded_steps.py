@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 
 
 def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
-    """They are looked for in what an older release has written."""
+    """A run that goes on looks for them in what an earlier one wrote."""
     steps = (phases.MOVE, phases.RELOCATE, phases.SPIN_UP, asking.COMMIT, asking.RELEASE)
     assert steps == ("move", "relocate_standby", "spin_up", "commit", "release")
     assert (extra_standby.REMOVE_STANDBY, extra_standby.GIVES_PLACE) == (
