@@ -21,8 +21,8 @@ from samza_dagster.errors import InvalidInput
 def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
 
-    By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
-    have been, and how often nothing was needed. One without an end is open. Reads the Dagster
+    By it a job goes from mode shadow to advise and to act: how long a trouble went on after the
+    sensor would have acted, and how often nothing was needed. One without an end is open. Reads the Dagster
     instance alone.
 
     \b
@@ -32,9 +32,7 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
     """
     from samza_dagster.orchestration.history.names import HISTORY
     from samza_dagster.orchestration.names import asset_key
-    from samza_dagster.orchestration.watch.incidents import incidents as incidents_of
-    from samza_dagster.orchestration.watch.incidents import summary
-    from samza_dagster.orchestration.watch.reported import MOST_READ, history
+    from samza_dagster.orchestration.watch import reported
 
     if not job:
         raise InvalidInput(
@@ -43,19 +41,21 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
             fix=f"--job-name NAME, or {variable('job_name')}",
         )
     with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
-        events = history(instance, asset_key(prefix, HISTORY))
-    found, cut = incidents_of((event for _, event in events), job), len(events) >= MOST_READ
+        events = reported.history(instance, asset_key(prefix, HISTORY))
+    found = reported.incidents((event for _, event in events), job)
+    cut = len(events) >= reported.MOST_READ
     if as_json:
-        head = {"job": job, "summary": summary(found), "cut": cut}
-        print_json({**head, "incidents": [one.to_json() for one in found]})
+        head = {"job": job, "summary": reported.summary(found), "cut": cut}
+        print_json({**head, "incidents": found})
         return
     print_table(
         f"Incidents of {job}",
-        ("told", "signal", "about", "verdict", "would ask", "outcome", "done", "s sooner"),
+        ("told", "signal", "about", "verdict", "would ask", "outcome", "done", "s late"),
         [
             (
-                *(at(one.reported_ms), one.signal, one.subject, one.verdict, one.action),
-                *(one.outcome, one.done, one.sooner_s),
+                at(one["reported_ms"]),
+                *(one[name] for name in ("signal", "subject", "verdict", "action")),
+                *(one[name] for name in ("outcome", "done", "late_s")),
             )
             for one in reversed(found)
         ],

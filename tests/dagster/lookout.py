@@ -14,10 +14,9 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.watch.auto_failover import judged_now, look, run_request
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
-from samza_dagster.orchestration.watch.failover_tick import judged_now, look
 from samza_dagster.orchestration.watch.reported import Events
-from samza_dagster.orchestration.watch.runs import run_request
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_stores import partition_of

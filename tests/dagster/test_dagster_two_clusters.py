@@ -20,10 +20,9 @@ from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.watch import failover_tick
+from samza_dagster.orchestration.watch import auto_failover
+from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
 from samza_dagster.orchestration.watch.reported import acknowledgement
-from samza_dagster.orchestration.watch.runs import acknowledge_job
-from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.stepped_job import SteppedJob
 
@@ -230,8 +229,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watched, Watched]
     """`demo/1` without a prefix, and `demo/1` on another cluster under `east`."""
     with dg.DagsterInstance.ephemeral() as instance:
         plain, east = Watched(instance, ""), Watched(instance, "east")
-        monkeypatch.setattr(failover_tick.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
-        monkeypatch.setattr(failover_tick, "since_boot", lambda: ("boot", east.world.now_ms))
+        monkeypatch.setattr(auto_failover.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
+        monkeypatch.setattr(auto_failover, "since_boot", lambda: ("boot", east.world.now_ms))
         yield plain, east
     LOOKOUTS.clear()
 

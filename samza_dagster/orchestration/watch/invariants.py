@@ -10,11 +10,42 @@ from typing import TYPE_CHECKING
 from samza_dagster.lag import HostClock
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.plans.move import LOST
-from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding
+from samza_dagster.orchestration.watch.findings import CheckFinding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ReplicaLag
+
+SAME_HOST = "same_host"
+REPLICAS = "replicas_present"
+ONE_OWNER = "one_owner"
+LAG = "standbys_within_limit"
+LOCALITY = "locality_agrees"
+CLOCKS = "clocks_agree"
+COORDINATED = "coordinated"
+COPIES = "live_copies"
+STAYS = "none_flaps"
+CHECKS: Mapping[str, str] = {
+    SAME_HOST: "No two processes of one group are on one host; under Samza's AM, by where each"
+    " container reported last.",
+    REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
+    ONE_OWNER: "Every task has one active owner; under Samza's AM, by its assignments alone.",
+    LAG: "Every changelog is there, and every standby's lag is known and within lag_limit.",
+    LOCALITY: "Containers report the hosts on which the coordinator has them.",
+    CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
+    COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",
+    COPIES: "Of every task's state there is a copy on a host that is alive.",
+    STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
+}
+ASSETS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (SAME_HOST, REPLICAS, LOCALITY, CLOCKS, COORDINATED, STAYS), "container_locality"
+    ),
+    ONE_OWNER: "task_locality",
+    LAG: "changelog_lag",
+    COPIES: "task_locality",
+}
+"""Check → its asset."""
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
@@ -28,22 +59,12 @@ def not_dead(view: JobView) -> list[CheckFinding]:
 
 
 def same_host(view: JobView) -> list[CheckFinding]:
-    """Two members of a group with a process on one host: they would share a store directory.
-
-    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
-    """
-    note = _not_seen(
-        view,
-        "a host is where a container reported itself last, or where it was launched"
-        " since; a process that lives on elsewhere isn't seen",
-    )
-    if view.dead is not None:
-        return note
+    """Return the groups two members of which have a process on one host: they share a store directory."""
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
             here[view.group_of(processor_id), processor.host].append(processor_id)
-    found = [
+    return [
         CheckFinding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
@@ -54,54 +75,31 @@ def same_host(view: JobView) -> list[CheckFinding]:
         for (group, host), members in here.items()
         if len(members) > 1
     ]
-    return found + note
-
-
-def _not_seen(view: JobView, what: str) -> list[CheckFinding]:
-    """A note of what no outsider can see where the coordinator doesn't tell what runs."""
-    fix = "the nodes' own process lists tell, and under YARN its ResourceManager"
-    can = view.capabilities
-    return [] if can.tells_what_runs else [CheckFinding("not seen", what, fix, NOTE)]
 
 
 def replicas_present(view: JobView, standbys: int | None = None) -> list[CheckFinding]:
-    """Containers that don't run, and actives with fewer standbys than `standbys`.
+    """Return the containers that don't run, and the actives with fewer standbys than `standbys`.
 
     Without a number the one that most actives have is taken for wanted.
     """
-    found = [
-        CheckFinding(
-            processor_id,
-            f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
-            f"samza-dagster explain {processor_id}, and its log on its host",
-            "WARN" if view.is_standby(processor_id) else "ERROR",
-        )
-        for processor_id, processor in sorted(view.processors.items())
-        if processor.state not in _RUNS and processor.state != _LEAVING
-    ]
-    found += [
-        CheckFinding(
-            processor_id,
-            f"last seen on {processor.host}, which is lost",
-            "wait: its coordinator starts it elsewhere",
-            "WARN" if view.is_standby(processor_id) else "ERROR",
-        )
-        for processor_id, processor in sorted(view.processors.items())
-        if not view.capabilities.tells_what_runs
-        and (host := view.hosts.get(processor.host or "")) is not None
-        and host.state == LOST
-    ]
-    on_request = view.capabilities.has_own_requests
-    found += [
-        CheckFinding(
-            f"standbys of {active}",
-            f"{number} of {wanted}",
-            f"samza-dagster control-standby start {active}"
-            if on_request
-            else "job.standbytasks.replication.factor in its config, and deploy it anew",
-        )
-        for active, (number, wanted) in missing_standbys(view, standbys).items()
-    ]
+    found: list[CheckFinding] = []
+    for processor_id, processor in sorted(view.processors.items()):
+        host = view.hosts.get(processor.host or "")
+        if processor.state not in (*_RUNS, _LEAVING):
+            seen = f"{processor.state} on {processor.host}" if processor.host else processor.state
+            fix = f"samza-dagster explain {processor_id}, and its log on its host"
+        elif not view.capabilities.tells_what_runs and host is not None and host.state == LOST:
+            seen = f"last seen on {processor.host}, which is lost"
+            fix = "wait: its coordinator starts it elsewhere"
+        else:
+            continue
+        severity = "WARN" if view.is_standby(processor_id) else "ERROR"
+        found.append(CheckFinding(processor_id, seen, fix, severity))
+    for active, (number, wanted) in missing_standbys(view, standbys).items():
+        fix = "job.standbytasks.replication.factor in its config, and deploy it anew"
+        if view.capabilities.has_own_requests:
+            fix = f"samza-dagster control-standby start {active}"
+        found.append(CheckFinding(f"standbys of {active}", f"{number} of {wanted}", fix))
     return found
 
 
@@ -122,18 +120,7 @@ def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tu
 
 
 def one_owner(view: JobView) -> list[CheckFinding]:
-    """Tasks with two active owners, and processors that run beside an earlier self.
-
-    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
-    """
-    note = _not_seen(
-        view,
-        "only assignments are judged: nobody tells incarnations; two processes of one"
-        " container are told apart by the execution environment id in their reports alone, of which"
-        " the newest counts",
-    )
-    if view.dead is not None:
-        return note
+    """Return the tasks with two active owners, and processors that run beside an earlier self."""
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if view.is_standby(processor_id) or processor.state == _LEAVING:
@@ -164,7 +151,7 @@ def one_owner(view: JobView) -> list[CheckFinding]:
                     "ERROR",
                 )
             )
-    return found + note
+    return found
 
 
 def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
     from samza_dagster.orchestration.watch.settings import LagObjective
 
+OBJECTIVE = "lag_objective"
 MOST_FOLLOWED = 200
 SAMPLES = 6
 
@@ -79,26 +80,6 @@ def breaches(
                     subject, seen, _fix(processor_id), objective.severity.upper()
                 )
     return list(found.values())
-
-
-def not_known(samples: Samples) -> list[CheckFinding]:
-    """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
-
-    That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
-    """
-    behind: dict[str, int] = {}
-    for key, known in samples.items():
-        if time_to_ready(known, writes_go_on=False) is None:
-            store = key.rpartition("/")[0]
-            behind[store] = max(known[-1].behind, behind.get(store, 0))
-    return [
-        CheckFinding(
-            store,
-            f"not known from one look: {left:,} records behind",
-            "sensor lag_slo follows it: it needs its next report",
-        )
-        for store, left in sorted(behind.items())
-    ]
 
 
 def not_followed(

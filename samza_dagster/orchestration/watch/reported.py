@@ -1,9 +1,13 @@
-"""What `auto_failover` reports, and what it reads back: observations of `placement_history`."""
+"""What `auto_failover` reports and reads back: observations of `placement_history`, and incidents by them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
 import dagster as dg
@@ -17,11 +21,11 @@ from samza_dagster.orchestration.watch.cursor import (
     Suspect,
 )
 from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict
-from samza_dagster.orchestration.watch.outcomes import outcome_of
+from samza_dagster.orchestration.watch.remedies import NOTHING
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
-REPORTED_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
+REPORTED_AT = "told_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
     FailoverVerdict.ADVISE: "advised",
@@ -34,8 +38,18 @@ MOST_READ = 5_000
 PAGE = 1_000
 READ_AGAIN = 1_000
 """Numbers before the newest that was read: a database may show a lower one later than a higher."""
+_OF_AN_INCIDENT = ("suspect", "signal", "subject", "processor", "host", "action", "verdict", "why")
 Events = list[tuple[int, dg.AssetObservation]]
 """With the number of each in Dagster's storage."""
+
+
+class Outcome(StrEnum):
+    """How a trouble ended, as far as that was seen."""
+
+    OPEN = "open"
+    REPLACED = "moved or restarted"
+    NOT_NEEDED = "nothing was needed"
+    UNKNOWN = "unknown"
 
 
 def decision_event(
@@ -49,11 +63,7 @@ def decision_event(
         description=f"{case.action} of {case.processor} {WORDS[decision.verdict]}:"
         f" {case.suspect.why}{because}",
         metadata={
-            "event": decision.event,
-            "job": job,
-            "signal": case.suspect.kind,
-            "subject": case.suspect.subject,
-            "suspect": case.suspect.key,
+            **_about(case.suspect, decision.event, job, now_ms),
             "processor": case.processor,
             "container_group": f"{job}/{case.group}",
             "host": host or "-",
@@ -64,8 +74,6 @@ def decision_event(
             "because": decision.because or "-",
             "what_to_do": decision.command,
             "run_key": case.uuid,
-            "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
-            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
         tags={EVENT: DECIDED},
     )
@@ -74,26 +82,39 @@ def decision_event(
 def recovered_event(
     suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
-    """Report that something looks well again, and what was seen to be done about it."""
-    outcome, done = outcome_of(suspect), f": {suspect.became}" if suspect.became else ""
-    times = {DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}
+    """Report that something looks well again, and what became of it."""
+    outcome = outcome_of(suspect)
+    done = f"{suspect.became}; it was {suspect.was}" if outcome is Outcome.REPLACED else ""
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{suspect.subject} looks well again: {suspect.kind} is over ({outcome}{done})",
+        description=f"{suspect.subject} looks well again: {suspect.kind} is over"
+        f" ({': '.join(filter(None, (outcome, done)))})",
         metadata={
-            "event": f"{suspect.key}/{suspect.since_ms}/over",
-            "job": job,
-            "signal": suspect.kind,
-            "subject": suspect.subject,
-            "suspect": suspect.key,
-            "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
-            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+            **_about(suspect, f"{suspect.key}/{suspect.since_ms}/over", job, now_ms),
             "outcome": outcome.value,
-            "done": suspect.became,
-            **{n: dg.MetadataValue.timestamp(ms / 1000) for n, ms in times.items() if ms},
+            "done": done,
         },
         tags={EVENT: RECOVERED},
     )
+
+
+def _about(suspect: Suspect, event: str, job: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "event": event,
+        "job": job,
+        "signal": suspect.kind.value,
+        "subject": suspect.subject,
+        "suspect": suspect.key,
+        "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
+        REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+    }
+
+
+def outcome_of(suspect: Suspect) -> Outcome:
+    """Return how a trouble ended, by what there was of its subject when it began and when it ended."""
+    if not (suspect.was and suspect.became):
+        return Outcome.UNKNOWN
+    return Outcome.NOT_NEEDED if suspect.was == suspect.became else Outcome.REPLACED
 
 
 def acknowledgement(
@@ -207,3 +228,58 @@ def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
 
 def _is_for_every_job(event: dg.AssetObservation) -> bool:
     return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)
+
+
+def incidents(events: Iterable[dg.AssetObservation], job: str) -> list[dict[str, Any]]:
+    """Return each trouble of a job from its first report to its end, oldest first.
+
+    Times are ms since the epoch, `would_ms` that at which its run would have been requested, had the
+    mode been `act`. `late_s` is from then to the end of one that was moved or restarted.
+    """
+    found: list[dict[str, Any]] = []
+    opened: dict[str, dict[str, Any]] = {}
+    for event in events:
+        kind, suspect = event.tags.get(EVENT), text(event, "suspect")
+        at_ms = time_ms(event.metadata, REPORTED_AT)
+        if text(event, "job") != job or kind not in (DECIDED, RECOVERED):
+            continue
+        if kind == DECIDED and suspect not in opened:
+            opened[suspect] = {
+                **{name: text(event, name) for name in _OF_AN_INCIDENT},
+                "reported_ms": at_ms,
+                "would_ms": None,
+                "over_ms": None,
+                "late_s": None,
+                "outcome": Outcome.OPEN.value,
+                "done": "",
+            }
+            found.append(opened[suspect])
+        if kind == DECIDED:
+            opened[suspect] |= _decided(opened[suspect], event, at_ms)
+        elif one := opened.pop(suspect, None):
+            one |= {name: text(event, name) for name in ("outcome", "done")} | {"over_ms": at_ms}
+            if one["would_ms"] is not None and one["outcome"] == Outcome.REPLACED:
+                one["late_s"] = (at_ms - one["would_ms"]) / 1000
+    return found
+
+
+def _decided(one: Mapping[str, Any], event: dg.AssetObservation, at_ms: int) -> dict[str, Any]:
+    """Return what a decision changes: what is asked, or would be, counts; that it is watched doesn't."""
+    verdict, action = text(event, "verdict"), text(event, "action")
+    if verdict == FailoverVerdict.ASK:
+        return {"verdict": verdict, "action": action, "would_ms": None}
+    is_advice = verdict in (FailoverVerdict.ADVISE, FailoverVerdict.SHADOW)
+    if one["verdict"] == FailoverVerdict.ASK or not is_advice:
+        return {}
+    would_ms = one["would_ms"] or (at_ms if action != NOTHING else None)
+    return {"verdict": verdict, "action": action, "would_ms": would_ms}
+
+
+def summary(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count the outcomes, and return the median of `late_s`."""
+    late = [one["late_s"] for one in found if one["late_s"] is not None]
+    return {
+        "incidents": len(found),
+        "outcomes": dict(Counter(one["outcome"] for one in found)),
+        "late_s_median": statistics.median(late) if late else None,
+    }

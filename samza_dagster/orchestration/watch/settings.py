@@ -10,10 +10,9 @@ from pydantic import Field
 
 from samza_dagster.orchestration.bounds import IntervalS, Within, text
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.watch import names
-from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.findings import Hysteresis
 
-GOOD_LOOKS = 3
 Mode = Literal["shadow", "advise", "act"]
 """How far `auto_failover` goes."""
 
@@ -28,9 +27,6 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = Field(default=5, description="Between two ticks, each of one look.")
-    bad_looks: Annotated[int, Within(1, 100)] = Field(
-        default=2, description="Bad looks in turn before it counts. Three good ones end it."
-    )
     host_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=12, description="Age of an agent's last word that looks bad."
     )
@@ -50,13 +46,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
-        description="Share of hosts that may go bad together; beyond it nothing is asked.",
+        description="Share of hosts that may look bad; beyond it nothing is asked.",
     )
-
-    @property
-    def hysteresis(self) -> Hysteresis:
-        """How often something must look bad, and good again."""
-        return Hysteresis(self.bad_looks, good_looks=GOOD_LOOKS)
 
 
 MOST_OBJECTIVES = 100
@@ -87,15 +78,12 @@ class Invariants(dg.Model, dg.Resolvable):
         slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
         lag_s = max(self.grace_s, report_every_s + self.interval_s)
         return {
-            names.SAME_HOST: Hysteresis(),
-            names.REPLICAS: slow,
-            names.ONE_OWNER: Hysteresis(),
-            names.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
-            names.LOCALITY: slow,
-            names.CLOCKS: Hysteresis(),
-            names.COORDINATED: slow,
-            names.COPIES: slow,
-            names.STAYS: Hysteresis(
+            **dict.fromkeys(invariants.ASSETS, slow),
+            **dict.fromkeys(
+                (invariants.SAME_HOST, invariants.ONE_OWNER, invariants.CLOCKS), Hysteresis()
+            ),
+            invariants.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
+            invariants.STAYS: Hysteresis(
                 looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=self._quiet_looks
             ),
         }
@@ -112,7 +100,7 @@ class LagObjective(dg.Model, dg.Resolvable):
         default="*", min_length=1, max_length=128, description="Pattern of standbys' ids."
     )
     store: Annotated[str, text()] = Field(
-        default="*", min_length=1, max_length=255, description="Pattern of stores' names."
+        default="*", min_length=1, max_length=255, description="Pattern of stores' findings."
     )
     records: Annotated[int | None, Within(0, MOST_LAG)] = Field(
         default=None, description="Records behind, at most."

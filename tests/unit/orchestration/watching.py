@@ -94,8 +94,8 @@ class Fleet(Watching):
             host,
             f"{processor}#1",
             reported_ms=self.now,
-            backlog=50_000 if processor in self.stuck else 0,
-            committed=7,
+            left=50_000 if processor in self.stuck else 0,
+            position=7,
             of=standby_of(processor),
         )
 
