@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from watched_am import REPORT_MS, WatchedAm, Watching
 
+from samza_dagster.cli.incidents import incidents_of, summary
 from samza_dagster.cli.main import cli
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.watch.reported import incidents, summary
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.dagster
@@ -43,7 +43,7 @@ def told(events: list[dg.AssetObservation]) -> list[tuple[str, str]]:
 
 
 def scored(watching: Watching) -> list[dict[str, Any]]:
-    return incidents(watching.events.kept, "demo/1")
+    return incidents_of(watching.events.kept, "demo/1")
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,8 @@ def test_what_takes_more_than_one_look_is_left_to_the_sensors(stage: Stage) -> N
     stage.sensor = lag_slo_sensor(SECONDS)
     stage.tick()
     stage.world.behind["1-0"] = 50_000
-    told = stage.tick(times=7)[OBJECTIVE]
-    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    stage.tick(times=7)
+    assert shown(stage, OBJECTIVE, "changelog_lag").severity == dg.AssetCheckSeverity.ERROR
     assert stage.on_demand(SECONDS).keys().isdisjoint({OBJECTIVE, CLOCKS})
     assert not shown(stage, OBJECTIVE, "changelog_lag").passed
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
-from samza_dagster.client import JobView, PlacementClient, ReplicaLag
+from samza_dagster.client import PlacementClient, ReplicaLag
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.lag import clocks, newest_reports
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
@@ -53,33 +53,38 @@ def invariants_sensor(
 ) -> dg.SensorDefinition:
     """Make `invariants` with the settings of the component's YAML, and the limit of its policies."""
     limit = (policies or PlacementPolicies()).lag_limit
+    text = "Judges from outside what must hold of a job, as asset checks."
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        return evaluated(one, samza, invariants_tick(client, settings, limit, prefix))
+    def tick(client: PlacementClient) -> "CheckTick":
+        return invariants_tick(client, settings, limit, prefix)
 
-    return job_sensor(
-        "invariants",
-        by_a_client(tick),
-        prefix=prefix,
-        interval_s=settings.interval_s,
-        running=settings.running,
-        description="Judges from outside what must hold of a job, as asset checks.",
-    )
+    return _sensor("invariants", settings, tick, prefix, text)
 
 
 def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """Make `lag_slo` with the objectives of the component's YAML."""
+    text = "Holds the lag of standbys against objectives, as an asset check."
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
-        return evaluated(one, samza, lag_slo_tick(client, settings, prefix))
+    def tick(client: PlacementClient) -> "CheckTick":
+        return lag_slo_tick(client, settings, prefix)
 
+    return _sensor("lag_slo", settings, tick, prefix, text)
+
+
+def _sensor(
+    name: str,
+    settings: Invariants | LagSlo,
+    tick: Callable[[PlacementClient], "CheckTick"],
+    prefix: str,
+    description: str,
+) -> dg.SensorDefinition:
     return job_sensor(
-        "lag_slo",
-        by_a_client(tick),
+        name,
+        by_a_client(lambda one, samza, client: evaluated(one, samza, tick(client))),
         prefix=prefix,
         interval_s=settings.interval_s,
         running=settings.running,
-        description="Holds the lag of standbys against objectives, as an asset check.",
+        description=description,
     )
 
 
@@ -146,9 +151,27 @@ def invariants_tick(
 
     def findings(memory: CheckMemory, _: int) -> tuple[Findings, CheckMemory, int]:
         began_ms, lags, view = time.time_ns() // 1_000_000, read_lags(client), client.view()
-        every_s = view.report_every_s or 0
-        found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
-        found[invariants.STAYS] = invariants.none_flaps(view, memory.registrations)
+        every_s, found = view.report_every_s or 0, dict[str, Sequence[CheckFinding] | Unreachable]()
+        if dead := invariants.not_dead(view):
+            found |= {invariants.REPLICAS: dead, invariants.LAG: dead}
+        else:
+            known = client.locality().processor_localities.items()
+            reported = {p: locality.host for p, locality in known if locality.host}
+            found |= {
+                invariants.SAME_HOST: invariants.same_host(view),
+                invariants.ONE_OWNER: invariants.one_owner(view),
+                invariants.REPLICAS: invariants.replicas_present(view, settings.standbys),
+                invariants.LAG: lags
+                if isinstance(lags, Unreachable)
+                else [
+                    *invariants.changelogs_there(lags),
+                    *invariants.within_limit(lags, lag_limit),
+                ],
+                invariants.LOCALITY: invariants.locality_agrees(view, reported),
+                invariants.COORDINATED: invariants.coordinated(view),
+                invariants.COPIES: invariants.live_copies(view),
+                invariants.STAYS: invariants.none_flaps(view, memory.registrations),
+            }
         if view.agreement is not None:  # who is away just now is known by its last one
             seen = {**memory.registrations, **view.agreement.registrations}
             memory = replace(memory, registrations=seen)
@@ -162,38 +185,6 @@ def invariants_tick(
 
     checks = {check: asset_path(prefix, asset) for check, asset in invariants.ASSETS.items()}
     return CheckTick(checks, settings.patience, settings.repeat_s * 1000, findings)
-
-
-def invariant_findings(
-    client: PlacementClient,
-    view: JobView,
-    lags: Sequence[ReplicaLag] | Unreachable,
-    lag_limit: int,
-    standbys: int | None,
-) -> dict[str, Sequence[CheckFinding] | Unreachable]:
-    """Judge one look by the rules that need no other, by check; `view` was read after `lags`."""
-    found: dict[str, Sequence[CheckFinding] | Unreachable] = {
-        **dict.fromkeys(invariants.ASSETS, ()),
-        invariants.SAME_HOST: invariants.same_host(view),
-        invariants.ONE_OWNER: invariants.one_owner(view),
-    }
-    if dead := invariants.not_dead(view):
-        return {**found, invariants.REPLICAS: dead, invariants.LAG: dead}
-    reported = {
-        p: locality.host
-        for p, locality in client.locality().processor_localities.items()
-        if locality.host
-    }
-    return {
-        **found,
-        invariants.REPLICAS: invariants.replicas_present(view, standbys),
-        invariants.LAG: lags
-        if isinstance(lags, Unreachable)
-        else [*invariants.changelogs_there(lags), *invariants.within_limit(lags, lag_limit)],
-        invariants.LOCALITY: invariants.locality_agrees(view, reported),
-        invariants.COORDINATED: invariants.coordinated(view),
-        invariants.COPIES: invariants.live_copies(view),
-    }
 
 
 def lag_slo_tick(client: PlacementClient, settings: LagSlo, prefix: str = "") -> CheckTick:
@@ -289,7 +280,7 @@ def judged(
                 invariants.STAYS if memory.registrations else "",
                 OBJECTIVE if memory.samples and not found[OBJECTIVE] else "",
             }
-            sure = dict.fromkeys(found.keys() - unknown, Hysteresis(looks=1))
+            sure = {c: Hysteresis(looks=1) for c in tick.checks if c not in unknown}
             for result in looked(CheckMemory(samza.job), found, sure, now_ms)[1]:
                 asset = tick.checks[result.check]
                 results.append(evaluation(result, asset, samza.job, now_ms))

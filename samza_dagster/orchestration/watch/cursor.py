@@ -45,7 +45,7 @@ class Suspect:
     became: str = ""
     """The same when it was over."""
     told: tuple[str, ...] = ()
-    """The reports of it: each is made once while it lasts."""
+    """The ids of its reports (`Decision.event`)."""
     bad: int = 0
     good: int = 0
 

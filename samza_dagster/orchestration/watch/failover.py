@@ -56,8 +56,8 @@ class Case:
     """The run's key: one failure has one run, whoever derives it, and however often."""
 
     @property
-    def asked(self) -> str:
-        """Return what it is reported as when its run is requested."""
+    def request(self) -> str:
+        """Return the id of the report that its run is requested."""
         return f"{self.uuid}/{FailoverVerdict.ASK.value}"
 
 
@@ -74,18 +74,13 @@ class Decision:
     """Whose host a move with its standby takes."""
 
     @property
-    def told(self) -> str:
-        """Return what it is reported as, once while its trouble lasts."""
-        if self.verdict is FailoverVerdict.ASK:
-            return self.case.asked
-        rule = self.because.partition(":")[0] if self.verdict is FailoverVerdict.HELD else ""
-        return "/".join(filter(None, (self.case.processor, self.verdict.value, rule)))
-
-    @property
     def event(self) -> str:
-        """Return its report's id, by which a tick that comes twice finds it."""
-        suspect, is_run = self.case.suspect, self.verdict is FailoverVerdict.ASK
-        return self.told if is_run else f"{suspect.key}/{suspect.since_ms}/{self.told}"
+        """Return its report's id: it is made once while its trouble lasts, also by a tick that comes twice."""
+        case, suspect = self.case, self.case.suspect
+        if self.verdict is FailoverVerdict.ASK:
+            return case.request
+        rule = self.because.partition(":")[0] if self.verdict is FailoverVerdict.HELD else ""
+        return f"{suspect.key}/{suspect.since_ms}/{case.processor}/{self.verdict.value}/{rule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +168,16 @@ def _decided(
     judged: set[str] = set()
     for case in _cases(look, signals):
         suspect = suspects[case.suspect.key]
-        if case.uuid in judged or case.asked in suspect.told:
+        if case.uuid in judged or case.request in suspect.told:
             continue
         judged.add(case.uuid)
         # An evaluation whose cursor wasn't kept may have asked for the run, or died before that.
         others = {k: a for k, a in acts.items() if k != case.uuid or a.at_ms < suspect.since_ms}
         now = replace(look, cursor=replace(cursor, acts=others))
         decision = _decide(case, now, bad, nobody_reads=nobody_reads)
-        if decision.told in suspect.told:
+        if decision.event in suspect.told:
             continue
-        suspects[suspect.key] = replace(suspect, told=(*suspect.told, decision.told))
+        suspects[suspect.key] = replace(suspect, told=(*suspect.told, decision.event))
         found.append(decision)
         if decision.verdict is FailoverVerdict.ASK:
             acts.setdefault(case.uuid, Act(case.group, now_ms))

@@ -53,7 +53,7 @@ _LEAVING = "leaving"
 
 
 def not_dead(view: JobView) -> list[CheckFinding]:
-    """That nothing of the job runs any more. No other finding helps then: nobody reads a request."""
+    """Return that nothing of the job runs any more: no other finding helps then."""
     fix = "deploy the job again, as it was submitted before; a request would be read by nobody"
     return [] if view.dead is None else [CheckFinding("job", view.dead, fix, "ERROR")]
 
@@ -104,10 +104,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[CheckFi
 
 
 def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tuple[int, int]]:
-    """The actives with fewer standbys than `standbys`: how many each has, and is to have.
-
-    Without a number the one that most actives have is taken for wanted.
-    """
+    """Return the actives with fewer standbys than `standbys`, each with how many it has and is to have."""
     has = {p: 0 for p in view.processors if not view.is_standby(p)}
     for processor_id, processor in view.processors.items():
         if view.is_standby(processor_id) and processor.state != _LEAVING:
@@ -139,27 +136,23 @@ def one_owner(view: JobView) -> list[CheckFinding]:
     ]
     for earlier in view.orphans:
         now = view.processors.get(earlier.processor_id)
-        if now is None or now.state not in ("starting", "running"):
+        if now is None or now.state not in ("starting", "running") or earlier.ended is not None:
             continue
-        if earlier.ended is None and now.execution_id != earlier.execution_id:
-            found.append(
-                CheckFinding(
-                    earlier.processor_id,
-                    f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
-                    f" {earlier.host} may still own its tasks",
-                    f"kill {earlier.execution_id} on {earlier.host}, then samza-dagster verify",
-                    "ERROR",
-                )
-            )
+        if now.execution_id == earlier.execution_id:
+            continue
+        seen = (
+            f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
+            f" {earlier.host} may still own its tasks"
+        )
+        fix = f"kill {earlier.execution_id} on {earlier.host}, then samza-dagster verify"
+        found.append(CheckFinding(earlier.processor_id, seen, fix, "ERROR"))
     return found
 
 
 def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:
-    """Changelogs that don't exist, lack a partition, or were made anew or cut."""
-    from samza_dagster.client.replica_lag import (
-        LOST_FIX,
-        lost_changelogs,
-    )  # late: it is imported slowly
+    """Return the changelogs that don't exist, lack a partition, or were made anew or cut."""
+    # Late: it is imported slowly.
+    from samza_dagster.client.replica_lag import LOST_FIX, lost_changelogs
 
     return [
         CheckFinding(f"changelog {topic}", why, LOST_FIX, "ERROR")
@@ -168,40 +161,32 @@ def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:
 
 
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[CheckFinding]:
-    """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
+    """Return the standbys whose lag isn't known or is more than `limit` in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
         if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id].append(lag)
-    worst = {
-        processor_id: None
-        if any(lag.lag is None for lag in mine)
-        else max(lag.lag or 0 for lag in mine)
-        for processor_id, mine in of.items()
-    }
-    return [
-        CheckFinding(
-            processor_id,
-            f"its lag isn't known: {why_not_known(of[processor_id])}"
-            if records is None
-            else f"{records:,} records behind, at most {limit:,} are allowed",
-            f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN",
-        )
-        for processor_id, records in sorted(worst.items())
-        if records is None or records > limit
-    ]
+    found: list[CheckFinding] = []
+    for processor_id, mine in sorted(of.items()):
+        known = [lag.lag for lag in mine if lag.lag is not None]
+        if len(known) < len(mine):
+            seen = f"its lag isn't known: {why_not_known(mine)}"
+        elif max(known) > limit:
+            seen = f"{max(known):,} records behind, at most {limit:,} are allowed"
+        else:
+            continue
+        fix = f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN"
+        found.append(CheckFinding(processor_id, seen, fix))
+    return found
 
 
 def coordinated(view: JobView) -> list[CheckFinding]:
-    """That nobody coordinates the job, or that standalone processors don't agree."""
+    """Return that nobody coordinates the job, or why standalone processors make no other version."""
     leader, agreement = view.leader, view.agreement
     if leader is not None and leader.ended:
         seen = f"the coordinator on {leader.host} ended in order, and no other leads"
-        return [
-            CheckFinding(
-                "leader", seen, "start a coordinator: samza-dagster coordinator run", "ERROR"
-            )
-        ]
+        fix = "start a coordinator: samza-dagster coordinator run"
+        return [CheckFinding("leader", seen, fix, "ERROR")]
     if agreement is None:
         return []
     if agreement.leader is None:
@@ -209,31 +194,25 @@ def coordinated(view: JobView) -> list[CheckFinding]:
         return [
             CheckFinding("leader", seen, "start processors: samza-dagster processor run", "ERROR")
         ]
-    found = [
-        CheckFinding(
-            f"processor id {pid}",
-            f"two processors have the id {pid}: no version is made until one has ended",
-            "end one of them, or give it another --processor-id",
-            "ERROR",
-        )
-        for pid in agreement.twice
-    ]
+    found: list[CheckFinding] = []
+    for pid in agreement.twice:
+        seen = f"two processors have the id {pid}: no version is made until one has ended"
+        fix = "end one of them, or give it another --processor-id"
+        found.append(CheckFinding(f"processor id {pid}", seen, fix, "ERROR"))
     if agreement.version != agreement.agreed:
-        awaited = f", waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
-        found.append(
-            CheckFinding(
-                "version",
-                f"version {agreement.version} isn't agreed on{awaited}; agreed is {agreement.agreed}",
-                f"look at the log of {', '.join(agreement.awaited) or agreement.leader}; the leader makes"
-                " another version when job.coordinator.zk.consensus.timeout.ms has passed",
-                "ERROR",
-            )
+        awaited = ", ".join(agreement.awaited)
+        waits = f", waits for {awaited}" if awaited else ""
+        seen = f"version {agreement.version} isn't agreed on{waits}; agreed is {agreement.agreed}"
+        fix = (
+            f"look at the log of {awaited or agreement.leader}; the leader makes another version when"
+            " job.coordinator.zk.consensus.timeout.ms has passed"
         )
+        found.append(CheckFinding("version", seen, fix, "ERROR"))
     return found
 
 
 def live_copies(view: JobView) -> list[CheckFinding]:
-    """Groups without a copy of their state, active or standby, on a host that is alive."""
+    """Return the groups without a copy of their state, active or standby, on a host that is alive."""
     copies: dict[str, list[str]] = defaultdict(list)
     alive: set[str] = set()
     for processor_id, processor in sorted(view.processors.items()):
@@ -255,7 +234,7 @@ def live_copies(view: JobView) -> list[CheckFinding]:
 
 
 def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[CheckFinding]:
-    """Containers that fail again and again, and standalone processors that registered anew.
+    """Return the containers that fail again and again, and standalone processors that registered anew.
 
     `registered` are the registrations at the look before: one that another takes the place of is
     one end and one start more.
@@ -283,7 +262,7 @@ def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[CheckFindin
 
 
 def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[CheckFinding]:
-    """Containers that run elsewhere than where they reported last (`reported`: id → host)."""
+    """Return the containers that run elsewhere than where they reported last (`reported`: id → host)."""
     return [
         CheckFinding(
             processor_id,
@@ -296,7 +275,7 @@ def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[CheckFin
 
 
 def clocks_agree(clocks: Mapping[str, HostClock]) -> list[CheckFinding]:
-    """Hosts whose clocks are certainly more than 5 s from the observer's."""
+    """Return the hosts whose clocks are certainly more than 5 s from the observer's."""
     return [
         CheckFinding(
             f"clock of {host}",

@@ -1,10 +1,8 @@
-"""What `auto_failover` reports and reads back: observations of `placement_history`, and incidents by them."""
+"""What `auto_failover` reports, and what it reads back: observations of `placement_history`."""
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -14,14 +12,8 @@ import dagster as dg
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cursor import (
-    Acknowledgement,
-    Act,
-    FailoverCursor,
-    Suspect,
-)
+from samza_dagster.orchestration.watch.cursor import Acknowledgement, Act, FailoverCursor, Suspect
 from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict
-from samza_dagster.orchestration.watch.remedies import NOTHING
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
@@ -38,7 +30,6 @@ MOST_READ = 5_000
 PAGE = 1_000
 READ_AGAIN = 1_000
 """Numbers before the newest that was read: a database may show a lower one later than a higher."""
-_OF_AN_INCIDENT = ("suspect", "signal", "subject", "processor", "host", "action", "verdict", "why")
 Events = list[tuple[int, dg.AssetObservation]]
 """With the number of each in Dagster's storage."""
 
@@ -83,7 +74,9 @@ def recovered_event(
     suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
     """Report that something looks well again, and what became of it."""
-    outcome = outcome_of(suspect)
+    outcome = Outcome.UNKNOWN
+    if suspect.was and suspect.became:
+        outcome = Outcome.NOT_NEEDED if suspect.was == suspect.became else Outcome.REPLACED
     done = f"{suspect.became}; it was {suspect.was}" if outcome is Outcome.REPLACED else ""
     return dg.AssetObservation(
         asset_key=key,
@@ -108,13 +101,6 @@ def _about(suspect: Suspect, event: str, job: str, now_ms: int) -> dict[str, Any
         "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
         REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
     }
-
-
-def outcome_of(suspect: Suspect) -> Outcome:
-    """Return how a trouble ended, by what there was of its subject when it began and when it ended."""
-    if not (suspect.was and suspect.became):
-        return Outcome.UNKNOWN
-    return Outcome.NOT_NEEDED if suspect.was == suspect.became else Outcome.REPLACED
 
 
 def acknowledgement(
@@ -228,58 +214,3 @@ def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
 
 def _is_for_every_job(event: dg.AssetObservation) -> bool:
     return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)
-
-
-def incidents(events: Iterable[dg.AssetObservation], job: str) -> list[dict[str, Any]]:
-    """Return each trouble of a job from its first report to its end, oldest first.
-
-    Times are ms since the epoch, `would_ms` that at which its run would have been requested, had the
-    mode been `act`. `late_s` is from then to the end of one that was moved or restarted.
-    """
-    found: list[dict[str, Any]] = []
-    opened: dict[str, dict[str, Any]] = {}
-    for event in events:
-        kind, suspect = event.tags.get(EVENT), text(event, "suspect")
-        at_ms = time_ms(event.metadata, REPORTED_AT)
-        if text(event, "job") != job or kind not in (DECIDED, RECOVERED):
-            continue
-        if kind == DECIDED and suspect not in opened:
-            opened[suspect] = {
-                **{name: text(event, name) for name in _OF_AN_INCIDENT},
-                "reported_ms": at_ms,
-                "would_ms": None,
-                "over_ms": None,
-                "late_s": None,
-                "outcome": Outcome.OPEN.value,
-                "done": "",
-            }
-            found.append(opened[suspect])
-        if kind == DECIDED:
-            opened[suspect] |= _decided(opened[suspect], event, at_ms)
-        elif one := opened.pop(suspect, None):
-            one |= {name: text(event, name) for name in ("outcome", "done")} | {"over_ms": at_ms}
-            if one["would_ms"] is not None and one["outcome"] == Outcome.REPLACED:
-                one["late_s"] = (at_ms - one["would_ms"]) / 1000
-    return found
-
-
-def _decided(one: Mapping[str, Any], event: dg.AssetObservation, at_ms: int) -> dict[str, Any]:
-    """Return what a decision changes: what is asked, or would be, counts; that it is watched doesn't."""
-    verdict, action = text(event, "verdict"), text(event, "action")
-    if verdict == FailoverVerdict.ASK:
-        return {"verdict": verdict, "action": action, "would_ms": None}
-    is_advice = verdict in (FailoverVerdict.ADVISE, FailoverVerdict.SHADOW)
-    if one["verdict"] == FailoverVerdict.ASK or not is_advice:
-        return {}
-    would_ms = one["would_ms"] or (at_ms if action != NOTHING else None)
-    return {"verdict": verdict, "action": action, "would_ms": would_ms}
-
-
-def summary(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count the outcomes, and return the median of `late_s`."""
-    late = [one["late_s"] for one in found if one["late_s"] is not None]
-    return {
-        "incidents": len(found),
-        "outcomes": dict(Counter(one["outcome"] for one in found)),
-        "late_s_median": statistics.median(late) if late else None,
-    }
