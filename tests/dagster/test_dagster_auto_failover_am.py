@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 from watched_am import REPORT_MS, WatchedAm, Watching
 
-from samza_dagster.cli.incidents import incidents_of, summary
-from samza_dagster.cli.main import cli
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
@@ -42,8 +36,11 @@ def told(events: list[dg.AssetObservation]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def scored(watching: Watching) -> list[dict[str, Any]]:
-    return incidents_of(watching.events.kept, "demo/1")
+def ends(watching: Watching) -> list[tuple[str, str, str]]:
+    """Signal, outcome and what was done of each trouble that is over."""
+    names = ("signal", "outcome", "done")
+    over = [e for e in watching.events.kept if "outcome" in e.metadata]
+    return [tuple(str(e.metadata[name].value) for name in names) for e in over]  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -176,10 +173,8 @@ def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
     assert world.placed == []
     world.client().place("1-0", LAST_SEEN)  # as the run does
     watching.go_on(320)
-    (incident,) = scored(watching)
-    assert incident["verdict"] == "ask"
-    assert incident["outcome"] == "moved or restarted"
-    assert incident["late_s"] is None
+    ((signal, outcome, _),) = ends(watching)
+    assert (signal, outcome) == ("silent", "moved or restarted")
 
 
 @pytest.mark.parametrize("fault", KINDS[3:], ids=lambda f: f.name)
@@ -194,26 +189,19 @@ def test_in_act_nothing_is_asked_for_what_an_am_does_itself_or_nobody_reads(faul
     assert watching.runs == []
 
 
-def test_how_long_a_trouble_went_on_after_its_run_would_have_been_requested_is_told() -> None:
+def test_what_the_am_did_by_itself_is_told_with_the_end() -> None:
     """The node of an active alone dies: YARN takes ten minutes for that, silence tells after three."""
     world = WatchedAm(hosts=8)
     watching = Watching(world)
     watching.go_on(300)
-    died_ms = world.now_ms
     world.kill_node("nm0")
-    watching.go_on(600)
-    (incident,) = scored(watching)
-    assert incident["outcome"] == "open"
-    assert incident["over_ms"] is None
+    assert told(watching.go_on(DEADLINE_MS // 1000)) == [("silent", "0")]
+    watching.go_on(420)
+    assert ends(watching) == []
     watching.go_on(200)
-    (incident,) = scored(watching)
-    assert incident["outcome"] == "moved or restarted"
-    assert "it was 0 on nm0" in incident["done"]
-    assert incident["would_ms"] is not None
-    assert incident["would_ms"] - died_ms <= DEADLINE_MS
-    assert incident["late_s"] is not None
-    assert incident["late_s"] > 400
-    assert summary(scored(watching))["late_s_median"] == incident["late_s"]
+    ((signal, outcome, done),) = ends(watching)
+    assert (signal, outcome) == ("silent", "moved or restarted")
+    assert "it was 0 on nm0" in done
 
 
 def test_that_it_was_started_elsewhere_is_not_its_end() -> None:
@@ -228,7 +216,7 @@ def test_that_it_was_started_elsewhere_is_not_its_end() -> None:
     world.processes["0"].stopped_ms = world.now_ms
     world.processes["0"].reported_ms = None
     watching.go_on(100)
-    assert [one["outcome"] for one in scored(watching)] == ["open"]
+    assert ends(watching) == []
 
 
 def test_what_comes_back_by_itself_needed_nothing() -> None:
@@ -240,41 +228,36 @@ def test_what_comes_back_by_itself_needed_nothing() -> None:
     watching.go_on(200)
     world.thaw("0")
     over = watching.go_on(120)
-    (incident,) = scored(watching)
-    assert incident["outcome"] == "nothing was needed"
-    assert incident["late_s"] is None
+    assert ends(watching) == [("silent", "nothing was needed", "")]
     assert "nothing was needed" in str(over[-1].description)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_attempt_that_replaces_the_am_is_over_once_all_report(seed: int) -> None:
+def test_an_attempt_that_replaces_the_am_is_over_when_all_have_had_time_to_report(
+    seed: int,
+) -> None:
     """What was silent counts from the new deployment: nobody is told to be frozen meanwhile."""
     world = WatchedAm(seed=seed)
     watching = Watching(world)
     watching.go_on(300)
     world.kill_am(down_ms=80_000)
     watching.go_on(300)
-    (incident,) = scored(watching)
-    assert (incident["signal"], incident["outcome"]) == (
-        "coordinator-replaced",
-        "moved or restarted",
-    )
-    assert "run-2" in incident["done"]
+    done = "deployment run-2; it was deployment run-1"
+    assert ends(watching) == [("coordinator-replaced", "moved or restarted", done)]
 
 
 def test_a_job_that_is_deployed_again_is_back() -> None:
-    """Its silence is over with the first report, and the new deployment is what was done."""
+    """The new deployment is what was done."""
     world = WatchedAm()
     watching = Watching(world)
     watching.go_on(300)
     world.kill_job()
     watching.go_on(400)
-    assert [one["outcome"] for one in scored(watching)] == ["open"]
+    assert ends(watching) == []
     world.new_attempt()
     watching.go_on(200)
-    gone = scored(watching)[0]
-    assert (gone["signal"], gone["outcome"]) == ("job-dead", "moved or restarted")
-    assert gone["done"] == "deployment run-2; it was deployment run-1"
+    done = "deployment run-2; it was deployment run-1"
+    assert ends(watching)[0] == ("job-dead", "moved or restarted", done)
 
 
 def test_a_job_that_falls_silent_has_no_container_that_is_silent_alone() -> None:
@@ -297,25 +280,6 @@ def test_an_active_that_committed_after_its_last_report_is_silent_all_the_same()
     world.until(world.now_ms + 4_000)  # it commits in the third second of each minute
     world.freeze("0")
     assert told(watching.go_on(180)) == [("silent", "0")]
-
-
-@pytest.mark.longdagster
-def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
-    """From the Dagster instance alone: incidents, and what they come to."""
-    watching = Watching(WatchedAm())
-    watching.go_on(300)
-    watching.world.freeze("0")
-    watching.go_on(200)
-    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        for event in watching.events.kept:
-            instance.report_runless_asset_event(event)
-    arguments = ["incidents", "--dagster-home", str(tmp_path), "--job-name", "demo", "--json"]
-    said = json.loads(CliRunner().invoke(cli, arguments).stdout)
-    assert said["summary"] == {"incidents": 1, "outcomes": {"open": 1}, "late_s_median": None}
-    (one,) = said["incidents"]
-    assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
-    assert one["would_ms"] == one["reported_ms"]
 
 
 def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> None:

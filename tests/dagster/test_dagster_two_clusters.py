@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 from lookout import LOOKOUTS, Lookout, LookoutSamza
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
-from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
@@ -167,28 +164,6 @@ def test_two_components_of_one_job_under_one_prefix_are_refused_at_load() -> Non
             ).get_repository_def()
 
 
-def command(home: Path, *arguments: str, code: int = 0) -> Any:
-    """The JSON of `samza-dagster bounce …`."""
-    given = ["bounce", *arguments, "--json", "--dagster-home", str(home)]
-    result = CliRunner().invoke(cli, given)
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
-
-
-@pytest.mark.longdagster
-def test_the_command_line_finds_the_bounces_of_a_prefix(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
-    """With the prefix as an option; without it the job has no bounce."""
-    east, _ = (bounced(instance, both, prefix) for prefix in ("east", "west"))
-    job = ("--job-name", "orders")
-    (shown,) = command(tmp_path, "status", *job, "--prefix", "east")["bounces"]
-    assert (shown["run_id"], shown["job"]) == (east, "east/orders/1")
-    assert command(tmp_path, "status", *job) == {"bounces": []}
-    lone = command(tmp_path, "status", "--prefix", "east", code=2)
-    assert "--job-name" in lone["fix"]
-
-
 class Watched:
     """`auto_failover` of one of two jobs `demo/1` in one instance, over its own world."""
 
@@ -269,7 +244,7 @@ def test_a_trouble_of_the_cluster_without_a_prefix_is_not_over_on_the_other(
 def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_the_other(
     watched: tuple[Watched, Watched],
 ) -> None:
-    """Its own job acknowledges for it alone; the command line's word without a prefix is for every."""
+    """The job acknowledges for its own component alone."""
     plain, east = watched
     for one in watched:
         failed_over(one)
@@ -285,6 +260,7 @@ def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_th
         one.world.own.clear()
     assert [t for _ in range(4) for t in east.tick()] == ["host-sick held"]
     assert [t for _ in range(4) for t in plain.tick()] == ["host-sick ask"]
-    event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="both were looked at")
+    key = east.samza.asset_key("placement_history")
+    event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="looked at, too", key=key)
     east.instance.report_runless_asset_event(event)
     assert [t for _ in range(4) for t in east.tick()] == ["host-sick ask"]

@@ -196,9 +196,7 @@ def acknowledge(
         who=config.requested_by,
         why=config.reason,
         ticket=config.ticket,
-        ident=context.run_id,
         key=samza.asset_key(HISTORY),
-        only_for=samza.tag,
         partition=samza.partition,
     )
     said = str(event.description)

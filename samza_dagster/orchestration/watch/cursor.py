@@ -96,14 +96,6 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """The newest acknowledgement of a group, and its event's number."""
-
-    ident: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailoverCursor(Versioned):
     """All that is kept of one job."""
 
@@ -125,8 +117,8 @@ class FailoverCursor(Versioned):
     """When it was first seen."""
     acts: Mapping[str, Act] = field(default_factory=dict[str, Act])
     """Run key → the run that was requested."""
-    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict[str, Acknowledgement])
-    """Group → its newest acknowledgement."""
+    acknowledged: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Group → the number of its newest acknowledgement."""
     read_to: int = 0
     """Number of the newest event of Dagster's that was read."""
 
@@ -144,8 +136,7 @@ class FailoverCursor(Versioned):
 
     def blocks(self, act: Act) -> bool:
         """Return whether nobody has acknowledged its group since."""
-        newest = self.acknowledged.get(act.group)
-        return newest is None or not 0 < act.number < newest.number
+        return not 0 < act.number < self.acknowledged.get(act.group, 0)
 
     def acts_lately(self, now_ms: int) -> int:
         """Return how many count for the cap of the hour."""

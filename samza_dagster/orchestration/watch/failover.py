@@ -192,9 +192,9 @@ def _cases(look: Look, signals: Mapping[str, Suspect]) -> Iterator[Case]:
         for processor, incarnation in suspect.members:
             one, group = seen.by_id.get(processor), seen.group_of(processor)
             does = action(suspect.kind, seen.can, active=one is not None and one.active)
-            newest = look.cursor.acknowledged.get(group)
             what = does if does != NOTHING else suspect.kind
-            text = f"{seen.job}/{what}/{processor}/{incarnation}/{newest.ident if newest else 0}"
+            newest = look.cursor.acknowledged.get(group, 0)
+            text = f"{seen.job}/{what}/{processor}/{incarnation}/{newest}"
             uuid = str(uuid_module.uuid5(NAMESPACE, text))
             yield Case(suspect, processor, incarnation, group, does, uuid)
 

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
-from uuid import uuid4
 
 import dagster as dg
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cursor import Acknowledgement, Act, FailoverCursor, Suspect
+from samza_dagster.orchestration.watch.cursor import Act, FailoverCursor, Suspect
 from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
-ONLY_FOR = "only_for"
 REPORTED_AT = "told_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
@@ -37,7 +35,6 @@ Events = list[tuple[int, dg.AssetObservation]]
 class Outcome(StrEnum):
     """How a trouble ended, as far as that was seen."""
 
-    OPEN = "open"
     REPLACED = "moved or restarted"
     NOT_NEEDED = "nothing was needed"
     UNKNOWN = "unknown"
@@ -111,16 +108,12 @@ def acknowledgement(
     who: str,
     why: str,
     ticket: str = "",
-    ident: str | None = None,
     key: dg.AssetKey = KEY,
-    only_for: str = "",
     partition: str | None = None,
 ) -> dg.AssetObservation:
     """Report that a person has looked at a group: the sensor may act on it again.
 
-    It lifts what blocks the group when it is stored; `at_ms` is only shown. `ident` tells it from
-    any other; None: a new one. `only_for`: value of tag `samza/job` of the one job that it counts
-    for; empty, under the plain key: every job of that name and id.
+    It lifts what blocks the group when it is stored; `at_ms` is only shown.
     """
     return dg.AssetObservation(
         asset_key=key,
@@ -129,12 +122,10 @@ def acknowledgement(
             "job": job,
             "container_group": f"{job}/{group}",
             "group": group,
-            "acknowledgement": ident or str(uuid4()),
             REPORTED_AT: dg.MetadataValue.timestamp(at_ms / 1000),
             "who": who or "-",
             "why": why,
             "ticket": ticket or "-",
-            **({ONLY_FOR: only_for} if only_for else {}),
         },
         tags={EVENT: ACKNOWLEDGED},
         partition=partition,
@@ -142,19 +133,7 @@ def acknowledgement(
 
 
 def history(instance: dg.DagsterInstance, key: dg.AssetKey = KEY, after: int = 0) -> Events:
-    """Read the newest observations after a number, `MOST_READ` at most, in their order.
-
-    `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
-    of a job of the same name on another cluster, only acknowledgements that count for every job
-    are read: the command line writes them without a prefix.
-    """
-    found = _newest(instance, key, after)
-    if key != KEY:
-        found += [one for one in _newest(instance, KEY, after) if _is_for_every_job(one[1])]
-    return sorted(found, key=lambda one: one[0])
-
-
-def _newest(instance: dg.DagsterInstance, key: dg.AssetKey, after: int) -> Events:
+    """Read a job's newest observations after a number, `MOST_READ` at most, in their order."""
     found: Events = []
     records_filter = dg.AssetRecordsFilter(asset_key=key, after_storage_id=after)
     cursor: str | None = None
@@ -165,7 +144,7 @@ def _newest(instance: dg.DagsterInstance, key: dg.AssetKey, after: int) -> Event
         if not page.has_more or not page.records:
             break
         cursor = page.cursor
-    return found
+    return sorted(found, key=lambda one: one[0])
 
 
 def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor, frozenset[str]]:
@@ -179,8 +158,7 @@ def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor,
         if text(event, "job") != cursor.job:
             continue
         if event.tags.get(EVENT) == ACKNOWLEDGED:
-            group = text(event, "group")
-            acknowledged[group] = Acknowledgement(text(event, "acknowledgement"), number)
+            acknowledged[text(event, "group")] = number
             continue
         reported.add(text(event, "event"))
         if text(event, "verdict") == FailoverVerdict.ASK.value:
@@ -188,16 +166,9 @@ def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor,
             at_ms = time_ms(event.metadata, REPORTED_AT)
             known = acts.get(text(event, "run_key")) or Act(group, at_ms)
             acts[text(event, "run_key")] = replace(known, number=number)
-    read_to = max((number for number, _ in events), default=cursor.read_to)
-    return (
-        replace(
-            cursor,
-            acts=acts,
-            acknowledged=acknowledged,
-            read_to=max(cursor.read_to, read_to),
-        ),
-        frozenset(reported),
-    )
+    read_to = max([cursor.read_to, *(number for number, _ in events)])
+    after = replace(cursor, acts=acts, acknowledged=acknowledged, read_to=read_to)
+    return after, frozenset(reported)
 
 
 def text(event: dg.AssetObservation, name: str) -> str:
@@ -210,7 +181,3 @@ def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
     """Return a time of an event or an evaluation in ms since the epoch; 0: it has none."""
     value = metadata.get(name)
     return round(value.value * 1000) if isinstance(value, dg.TimestampMetadataValue) else 0
-
-
-def _is_for_every_job(event: dg.AssetObservation) -> bool:
-    return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)
