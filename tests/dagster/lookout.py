@@ -161,7 +161,9 @@ def tick(
     job = observation.job
     kept = FailoverCursor.read(cursor, job) or FailoverCursor(job)
     judged, reported = judged_now(kept, observation, events.read(), settings, now_ms)
-    runs = [run_request(d, job_tag(job, prefix), prefix) for d in judged.asked]
+    runs = [
+        run_request(d, job_tag(job, prefix), prefix) for d in judged.advice if d.verdict == "ask"
+    ]
     return Ticked(judged.cursor.to_text(), reported, runs)
 
 

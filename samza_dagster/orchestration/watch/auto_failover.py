@@ -24,7 +24,13 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import CASE, GROUP, WHO, WHY, job_tag, job_tags
 from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
-from samza_dagster.orchestration.watch.failover import MOST_SUSPECTS, Decision, Judgement, judge
+from samza_dagster.orchestration.watch.failover import (
+    MOST_SUSPECTS,
+    Decision,
+    FailoverVerdict,
+    Judgement,
+    judge,
+)
 from samza_dagster.orchestration.watch.observation import Observation, observation_of
 from samza_dagster.orchestration.watch.remedies import FAIL_OVER
 from samza_dagster.orchestration.watch.reported import (
@@ -80,7 +86,8 @@ def evaluated(
     events = history(one.instance, key, max(0, kept.read_to - READ_AGAIN))
     judged, new = judged_now(kept.at(now_ms, clock), observation, events, settings, now_ms, key=key)
     tag = job_tag(observation.job, samza.prefix)
-    runs = [run_request(decision, tag, samza.prefix) for decision in judged.asked]
+    asked = (one for one in judged.advice if one.verdict is FailoverVerdict.ASK)
+    runs = [run_request(one, tag, samza.prefix) for one in asked]
     return dg.SensorResult(
         run_requests=runs,
         asset_events=new,
@@ -107,16 +114,7 @@ def judged_now(
     """Judge one look, and return what is to be reported of it that `events` don't report yet."""
     cursor, reported = with_events(cursor, events)
     judged, job = judge(cursor, observation, settings, now_ms), observation.job
-    new = [
-        decision_event(
-            decision,
-            job=job,
-            host=seen.host if (seen := observation.by_id.get(decision.case.processor)) else None,
-            now_ms=now_ms,
-            key=key,
-        )
-        for decision in judged.advice
-    ]
+    new = [decision_event(one, job=job, now_ms=now_ms, key=key) for one in judged.advice]
     new += [recovered_event(suspect, job=job, now_ms=now_ms, key=key) for suspect in judged.over]
     return judged, [event for event in new if text(event, "event") not in reported]
 

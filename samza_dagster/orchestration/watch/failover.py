@@ -51,6 +51,7 @@ class Case:
     processor: str
     incarnation: str
     group: str
+    host: str
     action: str
     uuid: str
     """The run's key: one failure has one run, whoever derives it, and however often."""
@@ -94,11 +95,6 @@ class Judgement:
     """What was reported and looks well again."""
     too_many: int = 0
     """How many suspects were refused to be judged; 0: none."""
-
-    @property
-    def asked(self) -> tuple[Decision, ...]:
-        """Return the decisions that a run carries out."""
-        return tuple(d for d in self.advice if d.verdict is FailoverVerdict.ASK)
 
 
 def judge(
@@ -190,13 +186,14 @@ def _cases(look: Look, signals: Mapping[str, Suspect]) -> Iterator[Case]:
     confirmed = (s for key, s in look.cursor.suspects.items() if key in signals and s.is_confirmed)
     for suspect in sorted(confirmed, key=_urgency):
         for processor, incarnation in suspect.members:
-            one, group = seen.by_id.get(processor), seen.group_of(processor)
+            one = seen.by_id.get(processor)
+            group, host = (one.group, one.host or "") if one is not None else (processor, "")
             does = action(suspect.kind, seen.can, active=one is not None and one.active)
             what = does if does != NOTHING else suspect.kind
             newest = look.cursor.acknowledged.get(group, 0)
             text = f"{seen.job}/{what}/{processor}/{incarnation}/{newest}"
             uuid = str(uuid_module.uuid5(NAMESPACE, text))
-            yield Case(suspect, processor, incarnation, group, does, uuid)
+            yield Case(suspect, processor, incarnation, group, host, does, uuid)
 
 
 def _urgency(suspect: Suspect) -> tuple[bool, int, str]:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.plans.conditions import changelogs_lost
 from samza_dagster.orchestration.watch.invariants import coordinated
 
@@ -120,11 +119,6 @@ class Observation:
             if container.runs and container.host and self.host_states.get(container.host) != LOST:
                 found[container.host].append(container)
         return found
-
-    def group_of(self, processor_id: str) -> str:
-        """Return a container's group; of one that isn't in the job any more, by its name."""
-        seen = self.by_id.get(processor_id)
-        return seen.group if seen is not None else group_of(processor_id)
 
     @cached_property
     def by_id(self) -> dict[str, ContainerSeen]:

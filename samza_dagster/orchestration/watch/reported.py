@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 def decision_event(
-    decision: Decision, *, job: str, host: str | None, now_ms: int, key: dg.AssetKey = KEY
+    decision: Decision, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
     """Report what was decided, why, and what a person can do."""
     case = decision.case
@@ -54,7 +54,7 @@ def decision_event(
             **_about(case.suspect, decision.event, job, now_ms),
             "processor": case.processor,
             "container_group": f"{job}/{case.group}",
-            "host": host or "-",
+            "host": case.host or "-",
             "incarnation": case.incarnation or "-",
             "action": case.action,
             "verdict": decision.verdict.value,

@@ -74,7 +74,7 @@ class Invariants(dg.Model, dg.Resolvable):
     )
 
     def patience(self, report_every_s: int = 0) -> dict[str, Hysteresis]:
-        """Of each check; a lag that only one report shows is none."""
+        """Return the rule of each check; a lag that only one report shows is none."""
         slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
         lag_s = max(self.grace_s, report_every_s + self.interval_s)
         return {
@@ -100,7 +100,7 @@ class LagObjective(dg.Model, dg.Resolvable):
         default="*", min_length=1, max_length=128, description="Pattern of standbys' ids."
     )
     store: Annotated[str, text()] = Field(
-        default="*", min_length=1, max_length=255, description="Pattern of stores' findings."
+        default="*", min_length=1, max_length=255, description="Pattern of stores' names."
     )
     records: Annotated[int | None, Within(0, MOST_LAG)] = Field(
         default=None, description="Records behind, at most."
@@ -113,7 +113,7 @@ class LagObjective(dg.Model, dg.Resolvable):
     )
 
     def covers(self, processor_id: str, store: str) -> bool:
-        """Whether it is about this store of this standby."""
+        """Return whether it is about this store of this standby."""
         return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
 
 
@@ -139,6 +139,6 @@ class LagSlo(dg.Model, dg.Resolvable):
     )
 
     def patience(self, report_every_s: int = 0) -> Hysteresis:
-        """Of a breach; what only one report shows is none."""
+        """Return the rule of a breach; what only one report shows is none."""
         breach_s = max(self.breach_s, report_every_s + self.interval_s)
         return Hysteresis(self.breach_looks, breach_s * 1000, self.recovery_looks)
