@@ -8,7 +8,7 @@ Dagster with its queue and limits on, real Samza containers on four hosts:
 - `next op`: such a move, from the answer that its container was started to its last op, which verifies that;
 - `action`: an agent is frozen at any moment of the sensor's interval; from the moment at
   which its silence is as long as `host_silent_s` to the run that `auto_failover` requests, after
-  `bad_looks` looks that say the same;
+  two looks that say the same;
 - `first op`: from that moment to the first op of that run, which then asks.
 
 The peer: a launch over GraphQL, with a person's click as its event, to its first op.
