@@ -72,7 +72,7 @@ def test_what_takes_more_than_one_look_is_left_to_the_sensors(stage: Stage) -> N
     stage.sensor = lag_slo_sensor(SECONDS)
     stage.tick()
     stage.world.behind["1-0"] = 50_000
-    stage.tick(times=7)
+    stage.tick(times=16)
     assert shown(stage, OBJECTIVE, "changelog_lag").severity == dg.AssetCheckSeverity.ERROR
     assert stage.on_demand(SECONDS).keys().isdisjoint({OBJECTIVE, CLOCKS})
     assert not shown(stage, OBJECTIVE, "changelog_lag").passed

@@ -88,17 +88,19 @@ def _sensor(
     )
 
 
+Judged = tuple[Findings, CheckMemory, Mapping[str, Hysteresis]]
+"""What was found at a look, the memory with what was seen beside, and when it counts."""
+
+
 @dataclass
 class CheckTick:
     """One tick of either sensor."""
 
     checks: Mapping[str, str]
     """Check → the path of its asset."""
-    patience: Callable[[int], Mapping[str, Hysteresis]]
     repeat_ms: int
-    findings: Callable[[CheckMemory, int], tuple[Findings, CheckMemory, int]]
-    """Looks and judges at a time: what was found, the memory with what was seen beside, and how
-    often containers report (s; 0: not known), by which `patience` is."""
+    findings: Callable[[CheckMemory, int], Judged]
+    """Looks and judges at a time."""
 
     def run(
         self,
@@ -119,8 +121,8 @@ class CheckTick:
             told = {check: latest(instance, asset, check) for check, asset in self.checks.items()}
             failed = {check for check, last in told.items() if last is not None and not last.passed}
         memory = (kept or CheckMemory(job, clock=clock)).by_clock(clock, now_ms)
-        found, memory, report_every_s = self.findings(memory, now_ms)
-        memory, results = looked(memory, found, self.patience(report_every_s), now_ms, failed)
+        found, memory, patience = self.findings(memory, now_ms)
+        memory, results = looked(memory, found, patience, now_ms, failed)
         return due(memory, results, self.checks, instance, now_ms, self.repeat_ms, partition)
 
 
@@ -149,9 +151,10 @@ def invariants_tick(
 ) -> CheckTick:
     """Return what `invariants` does in a tick."""
 
-    def findings(memory: CheckMemory, _: int) -> tuple[Findings, CheckMemory, int]:
+    def findings(memory: CheckMemory, _: int) -> Judged:
         began_ms, lags, view = time.time_ns() // 1_000_000, read_lags(client), client.view()
-        every_s, found = view.report_every_s or 0, dict[str, Sequence[CheckFinding] | Unreachable]()
+        patience = settings.patience(view.report_every_s or 0)
+        found: dict[str, Sequence[CheckFinding] | Unreachable] = {}
         if dead := invariants.not_dead(view):
             found |= {invariants.REPLICAS: dead, invariants.LAG: dead}
         else:
@@ -176,37 +179,34 @@ def invariants_tick(
             seen = {**memory.registrations, **view.agreement.registrations}
             memory = replace(memory, registrations=seen)
         if isinstance(lags, Unreachable):
-            return {**found, invariants.CLOCKS: lags}, memory, every_s
+            return {**found, invariants.CLOCKS: lags}, memory, patience
         reports = newest_reports((lag.host, lag.reported_ms) for lag in lags)
         ended_ms = time.time_ns() // 1_000_000
         hosts = clocks(memory.clocks, reports, looked_ms=memory.clocks_ms, now_ms=ended_ms)
         found[invariants.CLOCKS] = invariants.clocks_agree(hosts)
-        return found, replace(memory, clocks=hosts, clocks_ms=began_ms), every_s
+        return found, replace(memory, clocks=hosts, clocks_ms=began_ms), patience
 
     checks = {check: asset_path(prefix, asset) for check, asset in invariants.ASSETS.items()}
-    return CheckTick(checks, settings.patience, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, settings.repeat_s * 1000, findings)
 
 
 def lag_slo_tick(client: PlacementClient, settings: LagSlo, prefix: str = "") -> CheckTick:
     """Return what `lag_slo` does in a tick."""
 
-    def findings(memory: CheckMemory, now_ms: int) -> tuple[Findings, CheckMemory, int]:
+    def findings(memory: CheckMemory, now_ms: int) -> Judged:
         lags, objectives = read_lags(client), settings.objectives
         if isinstance(lags, Unreachable):
-            return {OBJECTIVE: lags}, memory, 0
+            return {OBJECTIVE: lags}, memory, {OBJECTIVE: settings.patience()}
         view = client.view()
-        every_s = view.report_every_s or 0
+        patience = {OBJECTIVE: settings.patience(view.report_every_s or 0)}
         if dead := invariants.not_dead(view):
-            return {OBJECTIVE: dead}, replace(memory, samples={}), every_s
+            return {OBJECTIVE: dead}, replace(memory, samples={}), patience
         samples = followed(memory.samples, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
-        return {OBJECTIVE: found}, replace(memory, samples=samples), every_s
-
-    def patience(report_every_s: int) -> Mapping[str, Hysteresis]:
-        return {OBJECTIVE: settings.patience(report_every_s)}
+        return {OBJECTIVE: found}, replace(memory, samples=samples), patience
 
     checks = {OBJECTIVE: asset_path(prefix, OBJECTIVE_OF)}
-    return CheckTick(checks, patience, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, settings.repeat_s * 1000, findings)
 
 
 def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:

@@ -256,7 +256,7 @@ def _healthy_standbys(
     """
     return [
         standby
-        for standby in seen.standbys(group)
+        for standby in seen.standbys.get(group, ())
         if standby.runs
         and standby.host not in bad
         and (may_lag or (standby.left is not None and standby.left < STANDBY_BEHIND))

@@ -38,9 +38,7 @@ CHECKS: Mapping[str, str] = {
     STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
 }
 ASSETS: Mapping[str, str] = {
-    **dict.fromkeys(
-        (SAME_HOST, REPLICAS, LOCALITY, CLOCKS, COORDINATED, STAYS), "container_locality"
-    ),
+    **dict.fromkeys(CHECKS, "container_locality"),
     ONE_OWNER: "task_locality",
     LAG: "changelog_lag",
     COPIES: "task_locality",

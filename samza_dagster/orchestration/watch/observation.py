@@ -125,9 +125,13 @@ class Observation:
         """Each container by its processor id."""
         return {c.processor_id: c for c in self.containers}
 
-    def standbys(self, group: str) -> list[ContainerSeen]:
-        """Return the standbys of a group."""
-        return [c for c in self.containers if c.of == group]
+    @cached_property
+    def standbys(self) -> dict[str, list[ContainerSeen]]:
+        """Each group's standbys."""
+        found: dict[str, list[ContainerSeen]] = {}
+        for container in self.containers:
+            found.setdefault(container.group, []).extend([] if container.active else [container])
+        return found
 
     def state_of(self, processors: Iterable[str]) -> str:
         """Return where these containers run, and which processes they are; empty: not all is known.

@@ -92,7 +92,7 @@ def _of_a_task(
     """Return the command of a standalone group: a task is moved by itself, and restarts with its processor."""
     one, unit = seen.by_id.get(case.processor), quote(case.processor)
     if case.action == MOVE_WITH_STANDBY and standbys:
-        if len(seen.standbys(case.group)) == 1:
+        if len(seen.standbys[case.group]) == 1:
             return f"samza-dagster place {unit} --to STANDBY"
         standby = standbys[0].processor_id
         return f"job move_with_standby with processor {case.processor} and standby {standby}"

@@ -320,6 +320,21 @@ def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
     assert watch.look(replace(mute, containers=nobody), 20) == ()
 
 
+def test_what_stood_still_isnt_well_because_it_falls_silent() -> None:
+    """It is told as silent, and its former trouble isn't over."""
+    watch = Watch("advise", stuck_s=60, report_silent_s=30)
+    stuck = seen("0", "h1", left=50_000, position=7)
+    assert told(watch.look(sight(stuck), 15)) == [("falling-behind", "0", "advise")]
+    found: tuple[Decision, ...] = ()
+    for _ in range(20):
+        watch.now += 5_000
+        others = reporting(sight(), watch.now).by_id
+        mute = {**others, "0": replace(stuck, reported_ms=1)}
+        found += watch.decide(sight(containers=tuple(mute.values())))
+        assert watch.judged.over == ()
+    assert told(found) == [("silent", "0", "advise")]
+
+
 def test_a_host_all_of_whose_containers_are_mute_is_sick() -> None:
     """Once, not container by container."""
     watch = Watch(report_silent_s=30)

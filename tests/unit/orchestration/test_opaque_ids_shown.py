@@ -74,7 +74,7 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "lag": lambda: invariants.within_limit(lags, 50),
         "objectives": lambda: breaches([LagObjective(records=50)], lags, {}),
         "observation": lambda: observation_of(view, lags),
-        "standbys": lambda: observation_of(view, lags).standbys(view.group_of(first)),
+        "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),
         "bounce": lambda: order_of(view, CONTAINERS),
         "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES)),
