@@ -51,9 +51,7 @@ _COMMANDS = {
     "monitoring": _Command("Write alert rules for Prometheus and a dashboard for Grafana."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
-    "processor": _Command(
-        "Run a standalone processor over ZooKeeper, or show its group.", extra="zookeeper"
-    ),
+    "processor": _Command("Run a standalone processor over ZooKeeper, or show its group."),
     "sandbox": _Command(
         "Run Kafka and a job on this machine.", "samza_dagster.sandbox.commands:sandbox", "sandbox"
     ),

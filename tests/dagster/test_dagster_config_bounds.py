@@ -178,7 +178,7 @@ def test_every_job_takes_who_asks_why_and_for_which_ticket() -> None:
         ]
         for job in dg.build_defs_for_component(made).get_repository_def().get_all_jobs()
     }
-    assert {"snapshot_assets", "tidy_snapshots", "move_container"} <= forms.keys()
+    assert {"snapshot_assets", "move_container"} <= forms.keys()
     said = set(SaidConfig.model_fields)
     assert [name for name, each in forms.items() if not any(said <= one for one in each)] == []
 
