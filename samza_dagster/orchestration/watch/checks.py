@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import dagster as dg
 
@@ -54,20 +55,14 @@ def invariants_sensor(
     """Make `invariants` with the settings of the component's YAML, and the limit of its policies."""
     limit = (policies or PlacementPolicies()).lag_limit
     text = "Judges from outside what must hold of a job, as asset checks."
-
-    def tick(client: PlacementClient) -> "CheckTick":
-        return invariants_tick(client, settings, limit, prefix)
-
+    tick = partial(invariants_tick, settings=settings, lag_limit=limit, prefix=prefix)
     return _sensor("invariants", settings, tick, prefix, text)
 
 
 def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """Make `lag_slo` with the objectives of the component's YAML."""
     text = "Holds the lag of standbys against objectives, as an asset check."
-
-    def tick(client: PlacementClient) -> "CheckTick":
-        return lag_slo_tick(client, settings, prefix)
-
+    tick = partial(lag_slo_tick, settings=settings, prefix=prefix)
     return _sensor("lag_slo", settings, tick, prefix, text)
 
 

@@ -102,11 +102,6 @@ class Observation:
         """Return what its coordinator can do and tells."""
         return capabilities(self.coordinator)
 
-    @property
-    def looks_after_standbys(self) -> bool:
-        """Return whether a bad standby is the sensor's business: our coordinator restarts it."""
-        return not self.can.has_own_requests
-
     def free_for(self, seen: ContainerSeen) -> set[str]:
         """Return the living hosts without a member of its group."""
         taken = {c.host for c in self.containers if c.group == seen.group}

@@ -77,6 +77,7 @@ class Invariants(dg.Model, dg.Resolvable):
         """Return the rule of each check; a lag that only one report shows is none."""
         slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
         lag_s = max(self.grace_s, report_every_s + self.interval_s)
+        quiet_looks = max(2, FLAPS_WITHIN_S // 2 // self.interval_s)
         return {
             **dict.fromkeys(invariants.ASSETS, slow),
             **dict.fromkeys(
@@ -84,13 +85,9 @@ class Invariants(dg.Model, dg.Resolvable):
             ),
             invariants.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
             invariants.STAYS: Hysteresis(
-                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=self._quiet_looks
+                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=quiet_looks
             ),
         }
-
-    @property
-    def _quiet_looks(self) -> int:
-        return max(2, FLAPS_WITHIN_S // 2 // max(1, self.interval_s))
 
 
 class LagObjective(dg.Model, dg.Resolvable):

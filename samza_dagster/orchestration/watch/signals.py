@@ -116,8 +116,8 @@ class Look:
     def _of_the_job(self) -> Iterator[Suspect]:
         """Name what is wrong with the whole job; a coordinator that shows its life tells it itself."""
         seen, cursor, me = self.seen, self.cursor, (JOB, self.seen.deployment)
-        why = seen.dead
-        if not (why or seen.can.shows_its_life or seen.application or self._is_partly_unread):
+        why, is_unread = seen.dead, any(c.unread for c in seen.containers)
+        if not (why or seen.can.shows_its_life or seen.application or is_unread):
             known = cursor.progress.values()
             why = all_silent(
                 [p.reported for p in known],
@@ -134,10 +134,6 @@ class Look:
             )
             new = self._signal(Kind.COORDINATOR_REPLACED, JOB, why, me)
             yield replace(new, was=f"deployment {cursor.replaced}")
-
-    @property
-    def _is_partly_unread(self) -> bool:
-        return any(c.unread for c in self.seen.containers)
 
     def _of_the_leader(self) -> Iterator[Suspect]:
         seen, heard, leader = self.seen, self.cursor.leader, self.seen.leader
@@ -167,7 +163,8 @@ class Look:
         mute = {p for p, ms in overdue.items() if self.reports_come and ms >= self.silent_after_ms}
         were_sick = {s.subject for s in suspects if s.kind == Kind.HOST_SICK and s.is_confirmed}
         for host, here in sorted(self.seen.on_host().items()):
-            judged = [c for c in here if c.active or self.seen.looks_after_standbys]
+            # Our own coordinator restarts a bad standby by itself.
+            judged = [c for c in here if c.active or not self.seen.can.has_own_requests]
             ids = {c.processor_id for c in here}
             word_ms = self.seen.host_words.get(host, 0)
             if word_ms >= self.settings.host_silent_s * 1000:
