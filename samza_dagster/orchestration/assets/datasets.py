@@ -221,7 +221,7 @@ def taken_now(
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
     is_first_of_day = not history or history[-1][0].date() < taken.at.date()
-    dropped = make_room(context, store) if is_first_of_day else {}
+    dropped: Mapping[str, int] = make_room(context, store) if is_first_of_day else {}
     history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
     hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}

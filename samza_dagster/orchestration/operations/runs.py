@@ -18,7 +18,7 @@ BOUNCE = "samza/bounce"
 PROGRESS = "samza/progress"
 RETRY_NUMBER = "dagster/retry_number"
 
-PLANNED, DRY_RUN, RUNNING, SKIPPED = "planned", "dry-run", "running", "skipped"
+PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 DONE, STOPPED, TERMINATED = "done", "stopped", "terminated"
 AT_WORK = (
     dg.DagsterRunStatus.STARTING,
