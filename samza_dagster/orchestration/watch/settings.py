@@ -10,10 +10,9 @@ from pydantic import Field
 
 from samza_dagster.orchestration.bounds import IntervalS, Within, text
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.watch import names
-from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.findings import Hysteresis
 
-GOOD_LOOKS = 3
 Mode = Literal["shadow", "advise", "act"]
 """How far `auto_failover` goes."""
 
@@ -28,9 +27,6 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     running: bool = Field(default=True, description="Whether the sensor starts switched on.")
     interval_s: IntervalS = Field(default=5, description="Between two ticks, each of one look.")
-    bad_looks: Annotated[int, Within(1, 100)] = Field(
-        default=2, description="Bad looks in turn before it counts. Three good ones end it."
-    )
     host_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=12, description="Age of an agent's last word that looks bad."
     )
@@ -50,13 +46,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
-        description="Share of hosts that may go bad together; beyond it nothing is asked.",
+        description="Share of hosts that may look bad; beyond it nothing is asked.",
     )
-
-    @property
-    def hysteresis(self) -> Hysteresis:
-        """How often something must look bad, and good again."""
-        return Hysteresis(self.bad_looks, good_looks=GOOD_LOOKS)
 
 
 MOST_OBJECTIVES = 100
@@ -83,26 +74,20 @@ class Invariants(dg.Model, dg.Resolvable):
     )
 
     def patience(self, report_every_s: int = 0) -> dict[str, Hysteresis]:
-        """Of each check; a lag that only one report shows is none."""
+        """Return the rule of each check; a lag that only one report shows is none."""
         slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
         lag_s = max(self.grace_s, report_every_s + self.interval_s)
+        quiet_looks = max(2, FLAPS_WITHIN_S // 2 // self.interval_s)
         return {
-            names.SAME_HOST: Hysteresis(),
-            names.REPLICAS: slow,
-            names.ONE_OWNER: Hysteresis(),
-            names.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
-            names.LOCALITY: slow,
-            names.CLOCKS: Hysteresis(),
-            names.COORDINATED: slow,
-            names.COPIES: slow,
-            names.STAYS: Hysteresis(
-                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=self._quiet_looks
+            **dict.fromkeys(invariants.ASSETS, slow),
+            **dict.fromkeys(
+                (invariants.SAME_HOST, invariants.ONE_OWNER, invariants.CLOCKS), Hysteresis()
+            ),
+            invariants.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
+            invariants.STAYS: Hysteresis(
+                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=quiet_looks
             ),
         }
-
-    @property
-    def _quiet_looks(self) -> int:
-        return max(2, FLAPS_WITHIN_S // 2 // max(1, self.interval_s))
 
 
 class LagObjective(dg.Model, dg.Resolvable):
@@ -125,7 +110,7 @@ class LagObjective(dg.Model, dg.Resolvable):
     )
 
     def covers(self, processor_id: str, store: str) -> bool:
-        """Whether it is about this store of this standby."""
+        """Return whether it is about this store of this standby."""
         return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
 
 
@@ -151,6 +136,6 @@ class LagSlo(dg.Model, dg.Resolvable):
     )
 
     def patience(self, report_every_s: int = 0) -> Hysteresis:
-        """Of a breach; what only one report shows is none."""
+        """Return the rule of a breach; what only one report shows is none."""
         breach_s = max(self.breach_s, report_every_s + self.interval_s)
         return Hysteresis(self.breach_looks, breach_s * 1000, self.recovery_looks)
