@@ -328,8 +328,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix
             ),
             choices_sensor(tag, max(30, interval_s), running=running, prefix=prefix),
-            auto_failover_sensor(self.auto_failover, launched, prefix),
-            lag_slo_sensor(self.lag_slo, prefix),
+            auto_failover_sensor(self.auto_failover, self.policies, launched, prefix),
+            lag_slo_sensor(self.lag_slo, self.policies, prefix),
             invariants_sensor(self.invariants, self.policies, prefix),
         ]
 

@@ -145,7 +145,7 @@ def test_of_a_dead_job_it_is_told_that_it_is_dead_and_nothing_that_nobody_would_
 ) -> None:
     """Standbys without news were each to be restarted, by a request."""
     if slo:
-        stage.sensor = lag_slo_sensor(LagSlo(breach_looks=2, breach_s=10, recovery_looks=2))
+        stage.sensor = lag_slo_sensor(LagSlo(breach_s=10))
     stage.world.coordinator = "samza"
     stage.tick()
     failed_job = Application("application_1_0004", "FAILED")
@@ -160,7 +160,7 @@ def test_of_a_dead_job_it_is_told_that_it_is_dead_and_nothing_that_nobody_would_
         rows = told[name].metadata["what_was_seen"].value.records  # type: ignore[union-attr]
         assert [row.data["what_to_do"][:20] for row in rows] == ["deploy the job again"]
     stage.world.yarn, stage.world.behind = None, {}
-    over = stage.tick(times=2)
+    over = stage.tick(times=3)
     assert {name for name, event in over.items() if event.passed} == failed
 
 

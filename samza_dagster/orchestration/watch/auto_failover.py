@@ -19,6 +19,7 @@ from samza_dagster.orchestration.history.names import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.plans.move import find_processor
+from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import CASE, GROUP, WHO, WHY, job_tag, job_tags
@@ -52,7 +53,10 @@ PRIORITY = "dagster/priority"
 
 
 def auto_failover_sensor(
-    settings: AutoFailover, jobs: Sequence[Any] = (), prefix: str = ""
+    settings: AutoFailover,
+    policies: PlacementPolicies | None = None,
+    jobs: Sequence[Any] = (),
+    prefix: str = "",
 ) -> dg.SensorDefinition:
     """Make the sensor with the settings of the component's YAML.
 
@@ -62,13 +66,14 @@ def auto_failover_sensor(
     def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
         return evaluated(one, samza, client, settings)
 
+    policies = policies or PlacementPolicies()
     mode = settings.mode or "shadow under Samza's AM, else advise"
     return job_sensor(
         NAME,
         by_a_client(tick),
         prefix=prefix,
-        interval_s=settings.interval_s,
-        running=settings.running,
+        interval_s=policies.sensor_interval_s,
+        running=policies.sensor_running,
         description=f"Handles what a coordinator can't see; mode {mode}.",
         jobs=jobs,
         job_name=FAIL_OVER,

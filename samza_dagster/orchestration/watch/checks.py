@@ -42,43 +42,49 @@ from samza_dagster.orchestration.watch.lag_objectives import (
     timed,
 )
 from samza_dagster.orchestration.watch.reported import REPORTED_AT, time_ms
-from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.settings import TICK_S, Invariants, LagSlo
 
 OBJECTIVE_OF = "changelog_lag"
 """The asset of that check."""
 SHOWN = 100
+REPEAT_MS = 3_600_000
+"""A check is told again after it, unchanged."""
 
 
 def invariants_sensor(
     settings: Invariants, policies: PlacementPolicies | None = None, prefix: str = ""
 ) -> dg.SensorDefinition:
     """Make `invariants` with the settings of the component's YAML, and the limit of its policies."""
-    limit = (policies or PlacementPolicies()).lag_limit
+    policies = policies or PlacementPolicies()
+    limit = policies.lag_limit
     text = "Judges from outside what must hold of a job, as asset checks."
     tick = partial(invariants_tick, settings=settings, lag_limit=limit, prefix=prefix)
-    return _sensor("invariants", settings, tick, prefix, text)
+    return _sensor("invariants", policies, tick, prefix, text)
 
 
-def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
+def lag_slo_sensor(
+    settings: LagSlo, policies: PlacementPolicies | None = None, prefix: str = ""
+) -> dg.SensorDefinition:
     """Make `lag_slo` with the objectives of the component's YAML."""
     text = "Holds the lag of standbys against objectives, as an asset check."
     tick = partial(lag_slo_tick, settings=settings, prefix=prefix)
-    return _sensor("lag_slo", settings, tick, prefix, text)
+    return _sensor("lag_slo", policies or PlacementPolicies(), tick, prefix, text)
 
 
 def _sensor(
     name: str,
-    settings: Invariants | LagSlo,
-    tick: Callable[[PlacementClient], "CheckTick"],
+    policies: PlacementPolicies,
+    tick: Callable[..., "CheckTick"],
     prefix: str,
     description: str,
 ) -> dg.SensorDefinition:
+    tick_s = 2 * policies.sensor_interval_s
     return job_sensor(
         name,
-        by_a_client(lambda one, samza, client: evaluated(one, samza, tick(client))),
+        by_a_client(lambda one, samza, client: evaluated(one, samza, tick(client, tick_s=tick_s))),
         prefix=prefix,
-        interval_s=settings.interval_s,
-        running=settings.running,
+        interval_s=tick_s,
+        running=policies.sensor_running,
         description=description,
     )
 
@@ -93,7 +99,6 @@ class CheckTick:
 
     checks: Mapping[str, str]
     """Check → the path of its asset."""
-    repeat_ms: int
     findings: Callable[[CheckMemory, int], Judged]
     """Looks and judges at a time."""
 
@@ -118,7 +123,7 @@ class CheckTick:
         memory = (kept or CheckMemory(job, clock=clock)).by_clock(clock, now_ms)
         found, memory, patience = self.findings(memory, now_ms)
         memory, results = looked(memory, found, patience, now_ms, failed)
-        return due(memory, results, self.checks, instance, now_ms, self.repeat_ms, partition)
+        return due(memory, results, self.checks, instance, now_ms, REPEAT_MS, partition)
 
 
 def evaluated(one: JobTick, samza: SamzaClientResource, tick: CheckTick) -> TickResult:
@@ -142,13 +147,17 @@ def evaluated(one: JobTick, samza: SamzaClientResource, tick: CheckTick) -> Tick
 
 
 def invariants_tick(
-    client: PlacementClient, settings: Invariants, lag_limit: int, prefix: str = ""
+    client: PlacementClient,
+    settings: Invariants,
+    lag_limit: int,
+    prefix: str = "",
+    tick_s: int = TICK_S,
 ) -> CheckTick:
     """Return what `invariants` does in a tick."""
 
     def findings(memory: CheckMemory, _: int) -> Judged:
         began_ms, lags, view = time.time_ns() // 1_000_000, read_lags(client), client.view()
-        patience = settings.patience(view.report_every_s or 0)
+        patience = settings.patience(view.report_every_s or 0, tick_s)
         found: dict[str, Sequence[CheckFinding] | Unreachable] = {}
         if dead := invariants.not_dead(view):
             found |= {invariants.REPLICAS: dead, invariants.LAG: dead}
@@ -182,10 +191,12 @@ def invariants_tick(
         return found, replace(memory, clocks=hosts, clocks_ms=began_ms), patience
 
     checks = {check: asset_path(prefix, asset) for check, asset in invariants.ASSETS.items()}
-    return CheckTick(checks, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, findings)
 
 
-def lag_slo_tick(client: PlacementClient, settings: LagSlo, prefix: str = "") -> CheckTick:
+def lag_slo_tick(
+    client: PlacementClient, settings: LagSlo, prefix: str = "", tick_s: int = TICK_S
+) -> CheckTick:
     """Return what `lag_slo` does in a tick."""
 
     def findings(memory: CheckMemory, now_ms: int) -> Judged:
@@ -193,7 +204,7 @@ def lag_slo_tick(client: PlacementClient, settings: LagSlo, prefix: str = "") ->
         if isinstance(lags, Unreachable):
             return {OBJECTIVE: lags}, memory, {OBJECTIVE: settings.patience()}
         view = client.view()
-        patience = {OBJECTIVE: settings.patience(view.report_every_s or 0)}
+        patience = {OBJECTIVE: settings.patience(view.report_every_s or 0, tick_s)}
         if dead := invariants.not_dead(view):
             return {OBJECTIVE: dead}, replace(memory, samples={}), patience
         samples = followed(memory.samples, timed(objectives, lags), now_ms)
@@ -201,7 +212,7 @@ def lag_slo_tick(client: PlacementClient, settings: LagSlo, prefix: str = "") ->
         return {OBJECTIVE: found}, replace(memory, samples=samples), patience
 
     checks = {OBJECTIVE: asset_path(prefix, OBJECTIVE_OF)}
-    return CheckTick(checks, settings.repeat_s * 1000, findings)
+    return CheckTick(checks, findings)
 
 
 def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
