@@ -67,6 +67,25 @@ def test_a_clock_that_is_set_right_is_believed() -> None:
     assert known == {"h": HostClock(20_000, 0, 5_000)}
 
 
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "is_skewed"),
+    [
+        (5_001, 9_000, True),
+        (-9_000, -5_001, True),
+        # it may be right, or as far off as is tolerated
+        (5_000, 9_000, False),
+        (-9_000, -5_000, False),
+        (-60_000, 60_000, False),
+        (None, None, False),
+    ],
+)
+def test_a_clock_is_off_when_both_bounds_are(
+    least_ms: int | None, most_ms: int | None, *, is_skewed: bool
+) -> None:
+    """Ahead or behind."""
+    assert HostClock(0, least_ms, most_ms).is_skewed is is_skewed
+
+
 def test_the_skew_is_told_with_its_bounds() -> None:
     """And to which side."""
     assert str(HostClock(0, -100_000, -98_000)) == (

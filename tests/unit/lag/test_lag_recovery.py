@@ -58,6 +58,16 @@ def test_the_last_of_its_partitions_makes_it_ready() -> None:
     assert (row.is_warm, row.left, seconds(two, "b")) == (False, 20_500, 203)
 
 
+def test_what_is_left_has_a_size_where_that_of_each_partition_s_records_is_known() -> None:
+    """Offsets times the mean record, rounded for each partition."""
+    sized, other = replace(PART, record_bytes=10.5), StorePart("lab 1", 0, 3, record_bytes=100.0)
+    rows = [
+        restore_forecast(replace(ACTIVE, parts=parts), "b", SPEEDS)
+        for parts in ((sized, other), (sized, replace(other, record_bytes=None)), ())
+    ]
+    assert [(row.left, row.left_bytes) for row in rows] == [(503, 5_550), (503, None), (0, 0)]
+
+
 def test_a_host_that_is_known_goes_by_its_own_speed() -> None:
     """The others by that of all."""
     known = replace(SPEEDS, pace_on={"b": Pace(500, 0, 0, 5, 10_000)}, start_s_on={"b": 1})
