@@ -266,7 +266,9 @@ def test_no_single_report_makes_a_standby_ready_that_is_not(
 
 
 @pytest.mark.parametrize(("every_ms", "wanted"), [(10_000, 4), (15_000, 3), (60_000, 3)])
-@given(former=st.lists(LAGS, max_size=4), lags=st.lists(st.integers(0, 900), min_size=4, max_size=4))
+@given(
+    former=st.lists(LAGS, max_size=4), lags=st.lists(st.integers(0, 900), min_size=4, max_size=4)
+)
 def test_the_newest_reports_that_reach_over_the_window_decide(
     every_ms: int, wanted: int, former: list[int], lags: list[int]
 ) -> None:
