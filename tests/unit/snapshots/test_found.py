@@ -195,18 +195,20 @@ def test_a_task_is_silent_since_its_newest_report_by_the_newest_record_of_its_to
 def test_a_processor_s_mode_and_its_active_are_those_of_its_tasks() -> None:
     """One with an active task is active; of one without tasks its id tells it, or its coordinator's group."""
     tasks = {"P 0": "a", "P 1": "b", "Standby-P 0-0": "b", "Standby-P 1-0": "c"}
+    tasks["Standby-P 9-0"] = "d"
     modes = {task: "Standby" for task in tasks if task.startswith("Standby")}
     hosts = dict.fromkeys(("7", "7-0"), ("h", 1))
     job = Job("demo", "1", Found({}, hosts, tasks, modes))
-    told = {p: (job.mode_of(p), job.active_of(p)) for p in (*"abc", "7", "7-0")}
+    told = {p: (job.mode_of(p), job.active_of(p)) for p in (*"abcd", "7", "7-0")}
     assert told == {
         "a": ("Active", "a"),
         "b": ("Active", "b"),
         "c": ("Standby", "b"),
+        "d": ("Standby", "d"),
         "7": ("Active", "7"),
         "7-0": ("Standby", "7"),
     }
-    assert [task.mode for task in job.tasks] == ["Active", "Active", "Standby", "Standby"]
+    assert [task.mode for task in job.tasks] == ["Active"] * 2 + ["Standby"] * 3
 
 
 def group(phase: Phase, execution: str = "run-a", host: str = "host-2") -> Record:

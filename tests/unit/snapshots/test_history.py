@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds, ReplicaReport, Speeds, speeds
 from samza_dagster.snapshots import Tables
+from samza_dagster.snapshots import tables as tables_module
 from samza_dagster.snapshots.found import Found, Job
 from samza_dagster.snapshots.rows import Judge
 from samza_dagster.snapshots.tables import (
@@ -144,3 +147,23 @@ def test_a_job_s_earlier_reports_are_known_whichever_jobs_are_judged_beside_it(
     assert [len(mine) for mine in alone.values()] == [2]
     for others in ([often], [never], [often, never]):
         assert judge._earlier([slow, *others]) == alone
+
+
+@pytest.mark.parametrize("lost", [9, 10])
+def test_rows_that_lose_their_commit_to_others_are_added_again_or_the_error_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """Ten times; they are never lost in silence, nor there twice."""
+    write_deltalake = tables_module.write_deltalake
+    failures = iter([tables_module.CommitFailedError("another committed")] * lost)
+
+    def write(*given: Any, **named: Any) -> None:
+        for error in failures:
+            raise error
+        write_deltalake(*given, **named)
+
+    monkeypatch.setattr(tables_module, "write_deltalake", write)
+    with nullcontext() if lost < 10 else pytest.raises(Unreachable, match="another committed"):
+        kept(tmp_path, row(3))
+    found = Tables(str(tmp_path)).opened("changelog_lag").to_pyarrow_table()
+    assert found.num_rows == (lost < 10)

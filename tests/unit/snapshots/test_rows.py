@@ -81,6 +81,24 @@ def test_a_standby_was_heard_when_the_last_of_its_stores_to_tell_was() -> None:
     assert standby_of(told)["came_at"] == 4_000
 
 
+@pytest.mark.parametrize(
+    ("silent_ms", "all_observed", "told"),
+    [
+        (None, True, ("no-observation", None)),
+        (75_400, True, ("not-heard", "not heard for 75 s")),
+        (75_400, False, ("no-leader-of-observations", None)),
+    ],
+)
+def test_why_nothing_is_known_of_an_active_is_told(
+    silent_ms: int | None, told: tuple[str, str | None], *, all_observed: bool
+) -> None:
+    """What earlier snapshots heard of it says since when."""
+    one = replicas(job(HOSTS), RANGES)[0]
+    one.silent_ms = silent_ms
+    row = one.measure(60_000, {}, all_observed=all_observed)
+    assert (row["unknown_because"], row["why"]) == told
+
+
 def test_between_two_reports_a_changelog_is_taken_to_have_grown_evenly() -> None:
     """And never less than what was applied; what earlier snapshots had comes before, once."""
     told = [report(at_ms, a=at) for at_ms, at in ((10_000, 10), (20_000, 250), (30_000, 210))]
@@ -94,6 +112,29 @@ def test_between_two_reports_a_changelog_is_taken_to_have_grown_evenly() -> None
         (20_000, 250, 251),
         (30_000, 210, 320),
     ]
+
+
+def test_the_paces_of_a_standby_are_published_by_its_replicas() -> None:
+    """By task, store and partition, as whoever waits for a takeover asks for them."""
+    told = [report(at_ms, a=at_ms // 500, b=0) for at_ms in (10_000, 20_000, 30_000)]
+    one = job(HOSTS, *told)
+    _, records = with_readiness(one, measured(one), {}, Bounds(), {})
+    published = newest_readiness(records, 30_000).standbys
+    assert {standby: [*of.paces] for standby, of in published.items()} == {
+        "0-0": [(STANDBY, "a", 0), (STANDBY, "b", 0)],
+        "0-1": [],
+    }
+    assert published["0-0"].paces[STANDBY, "a", 0].apply_per_s == 2
+
+
+def test_of_a_task_without_a_partition_no_report_tells_anything() -> None:
+    """Though it has the offset of another one."""
+    one = job(HOSTS, Said("metrics", (1, 1), 7, {"kafka-log-a-1-offset": 9}, "h1", "h1", 1))
+    one.found.partitions.clear()
+    rows = [replica.row for replica in measured(Job("j", "1", one.found))]
+    assert {(row["partition"], row["applied_offset"], row["unknown_because"]) for row in rows} == {
+        (None, None, "no-changelog")
+    }
 
 
 LONG: Ranges = {(f"log-{store}", 0): OffsetRange(0, 400) for store in STORES}
@@ -235,13 +276,17 @@ def test_a_standby_restores_while_it_gains_and_is_more_than_a_second_behind(
 NOW = datetime(2026, 1, 2, 0, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("minutes", [-20, 20])
-def test_a_clock_that_no_report_confirms_is_refused(minutes: int) -> None:
+@pytest.mark.parametrize("minutes", [-20, 20, None])
+def test_a_clock_that_no_report_confirms_is_refused(minutes: int | None) -> None:
     """Be it ahead or behind; one that the brokers told is theirs."""
-    newest_ms = round((NOW + timedelta(minutes=minutes)).timestamp() * 1000)
+    at = None if minutes is None else NOW + timedelta(minutes=minutes)
+    newest_ms = at and round(at.timestamp() * 1000)
     with pytest.raises(Refused, match="no report of the last 15 min"):
         refuse_unconfirmed(Moment(NOW, "no right to write"), newest_ms, 900_000)
     refuse_unconfirmed(Moment(NOW), newest_ms, 900_000)
+    for off_ms in (-900_000, 900_000):
+        confirmed_ms = round(NOW.timestamp() * 1000) + off_ms
+        refuse_unconfirmed(Moment(NOW, "no right to write"), confirmed_ms, 900_000)
 
 
 @pytest.fixture
