@@ -283,7 +283,7 @@ def chosen(
     at=JOBS,
     limits=st.builds(
         *(Schedule, st.sampled_from([CONTAINERS, HOSTS]), st.integers(1, 4), st.integers(0, 2)),
-        *(st.just(10), st.integers(1, 5)),
+        *(st.just(10), st.integers(1, 9)),
     ),
     judged=st.sampled_from([None, True, False]),
     data=st.data(),
@@ -295,7 +295,8 @@ def test_everybody_is_asked_who_may_be_and_nobody_else(
     order = order_of(job(at), limits.unit)
     some = st.sets(st.sampled_from(sorted(at)), max_size=3)
     settled, unsettled = (data.draw(some), data.draw(st.just(set[str]()) | some))
-    statuses = {p: data.draw(st.sampled_from(UnitStatus)) for p in at}
+    many = [UnitStatus.WAITING] * 4 + [UnitStatus.BACK] * 2
+    statuses = {p: data.draw(st.sampled_from([*many, *UnitStatus])) for p in at}
     frees = data.draw(st.dictionaries(st.sampled_from(sorted(at)), st.integers(99, 101)))
     position = Position(
         statuses,
@@ -328,6 +329,14 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     assert what_next(order, limits, Position(over, down=down), 0).phase is OperationPhase.ENDED
     stuck = {**statuses, "2": UnitStatus.STUCK}
     assert what_next(order, limits, Position(stuck, down=down), 0).phase is OperationPhase.ENDED
+
+
+def test_a_host_that_is_left_alone_for_who_failed_keeps_no_other_host_waiting() -> None:
+    """All that waits there has a group whose other member failed."""
+    order = order_of(job({"0": "h1", "1": "h2", "0-0": "h3"}), HOSTS)
+    statuses = {"0-0": UnitStatus.FAILED, "0": UnitStatus.WAITING, "1": UnitStatus.WAITING}
+    limits = Schedule(HOSTS, stop_after=2)
+    assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
 
 
 def test_the_others_wait_for_bake_and_judge() -> None:
