@@ -47,14 +47,22 @@ def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "end"), [(True, RunEnd.DONE), (False, RunEnd.STOPPED), (None, RunEnd.STOPPED)]
+    ("check", "end", "because"),
+    [
+        (True, RunEnd.DONE, "all are back"),
+        (False, RunEnd.STOPPED, ": check c of a/b failed"),
+        (None, RunEnd.STOPPED, ": no result of check c of a/b since the bake within 100 s"),
+    ],
 )
-def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, end: RunEnd) -> None:
-    """None in time is a no."""
+def test_an_asset_check_judges_by_a_result_since_the_bake(
+    check: bool | None, end: RunEnd, because: str
+) -> None:
+    """None in time is a no; the end says why."""
     world, book = BounceWorld(), Book(check=check)
     judge = {"judge_asset": "a/b", "judge_check": "c", "judge_timeout_s": 100}
     result = run(world, book, plan_of(world, canaries=1, bake_s=30, **judge))
     assert result.end is end
+    assert because in result.because
     assert len(world.order()) == (4 if check else 1)
     back = book.back()["0-0"].back_ms
     assert back is not None
