@@ -39,8 +39,8 @@ def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float |
 def test_warm_here_and_cold_there() -> None:
     """A start alone where its store is, what the standby lacks beside it, everything elsewhere."""
     rows = [restore_forecast(ACTIVE, host, SPEEDS) for host in HOSTS]
-    told = [(row.host, row.is_warm, row.left) for row in rows]
-    assert told == [("a", True, 0), ("b", True, 500), ("c", False, 10_000)]
+    told = [(row.host, row.is_warm, row.left, row.why) for row in rows]
+    assert told == [("a", True, 0, ""), ("b", True, 500, ""), ("c", False, 10_000, "")]
     assert [seconds(ACTIVE, host) for host in HOSTS] == [3, 8, 103]
 
 

@@ -82,6 +82,12 @@ def test_one_bad_report_of_one_that_is_steady_changes_nothing() -> None:
     assert judged(follower([50, 50, 50, 1_040, 50, 50])).is_ready
 
 
+def test_one_late_report_moves_no_rate() -> None:
+    """It is the newest one of seven, and 1,040 behind."""
+    found = judged(follower([50] * 6 + [1_040]), replace(BOUNDS, window_s=60))
+    assert found.lag_s == pytest.approx(0.5)
+
+
 def test_a_small_lag_that_grows_is_not_ready() -> None:
     """In another window it would be beyond the limit."""
     found = judged(follower([100, 300, 500, 700, 900]))
