@@ -30,13 +30,18 @@ def test_nothing_was_heard_later_than_now() -> None:
     assert heard({"a": Heard(5, 100)}, {"a": 5}, 40) == {"a": Heard(5, 40)}
 
 
-@given(skew=SKEW, gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20), data=st.data())
+@given(
+    began_ms=st.sampled_from([0, 1_700_000_000_000]),
+    skew=SKEW,
+    gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20),
+    data=st.data(),
+)
 def test_the_bounds_hold_the_true_skew_whenever_reports_come(
-    skew: int, gaps: list[int], data: st.DataObject
+    began_ms: int, skew: int, gaps: list[int], data: st.DataObject
 ) -> None:
     """A report that is new was written between the two looks."""
     known: dict[str, HostClock] = {}
-    now = looked = 0
+    now = looked = began_ms
     for gap in gaps:
         looked, now = now, now + gap
         written = data.draw(st.integers(looked + 1, now))
@@ -57,6 +62,20 @@ def test_a_host_that_falls_silent_keeps_the_clock_that_it_had() -> None:
         known = clocks(known, {"h": 12_000}, looked_ms=now - 10_000, now_ms=now)
     assert known == {"h": HostClock(12_000, 0, 2_000)}
     assert not known["h"].is_skewed
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "bounds"), [(86_400_000, (-5_000, 86_395_000)), (86_400_001, (None, None))]
+)
+def test_what_came_in_more_than_a_day_without_a_look_tells_nothing(
+    pause_ms: int, bounds: tuple[int | None, int | None]
+) -> None:
+    """The observer's own clock may have been set meanwhile."""
+    looked_ms = 1_700_000_000_000
+    now_ms = looked_ms + pause_ms
+    reported = {"h": looked_ms + 86_395_000}
+    known = clocks({"h": HostClock(1)}, reported, looked_ms=looked_ms, now_ms=now_ms)["h"]
+    assert (known.least_ms, known.most_ms) == bounds
 
 
 def test_a_clock_that_is_set_right_is_believed() -> None:

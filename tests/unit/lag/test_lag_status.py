@@ -110,10 +110,23 @@ def test_a_standby_that_stands_still_is_not_ready() -> None:
         assert (found.judgement.status is StandbyStatus.STALLED) == grows
 
 
+@pytest.mark.parametrize(("window_s", "report_s", "after_ms"), [(30, 60, 30_000), (60, 10, 20_000)])
+def test_a_standby_stands_still_after_a_window_or_two_reports(
+    window_s: float, report_s: float, after_ms: int
+) -> None:
+    """Whichever is shorter."""
+    bounds = replace(BOUNDS, window_s=window_s, report_s=report_s)
+    for late_ms, is_stalled in ((after_ms - 1, False), (after_ms, True)):
+        told = [ReplicaReport(0, "p", 10, 0, 20), ReplicaReport(late_ms, "p", 10, 0, 30)]
+        assert (judged(told, bounds).status is StandbyStatus.STALLED) == is_stalled
+
+
 def test_a_standby_of_an_idle_job_does_not_stand_still() -> None:
     """Nothing is written, so nothing is applied; what is left may be transaction markers."""
     idle = [ReplicaReport(n * 10_000, "p", 97, 0, 100) for n in range(6)]
     assert judged(idle).is_ready
+    assert judged(idle).lag_s is None, "it has no rate"
+    assert judged([replace(report, applied_offset=99) for report in idle]).lag_s == 0.0
     far = [ReplicaReport(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
     assert judged(far).status is StandbyStatus.BEHIND
 
@@ -339,5 +352,7 @@ def test_a_standby_within_the_bound_is_ready_now(lags: list[int]) -> None:
 def test_nothing_reported_is_unknown() -> None:
     """Also what a new process has reported without an offset."""
     assert judge(Course(), 0, BOUNDS).status is StandbyStatus.UNKNOWN
-    assert judged([ReplicaReport(0, "p", None, 0, 5)]).status is StandbyStatus.UNKNOWN
+    silent = judged([ReplicaReport(0, "p", None, 0, 5)])
+    assert (silent.status, silent.lag_s) == (StandbyStatus.UNKNOWN, None)
+    assert silent.why.endswith("no-observation")
     assert Changelog().end_at(5) == 0
