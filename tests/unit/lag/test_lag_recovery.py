@@ -152,5 +152,9 @@ def test_a_host_counts_by_itself_once_three_of_its_own_were_seen() -> None:
     assert found.pace is not None
     assert (found.pace.apply_per_s, found.start_s) == (110, 20.0)
     assert {host: pace.apply_per_s for host, pace in found.pace_on.items()} == {"slow": 100}
+    assert found.pace_on["slow"].noise_per_s == pytest.approx(10)
     assert found.start_s_on == {"slow": 22.0}
     assert speeds([], [], 10.0) == Speeds(None, 10.0)
+    alone = speeds([("a", 90.0)], [], 10.0).pace
+    assert alone is not None
+    assert alone.noise_per_s == 45, "of one restore half its rate, as of one interval"
