@@ -68,6 +68,8 @@ def test_nothing_that_samza_wrote_is_unreadable() -> None:
     for record in recorded("checkpoint-tail.jsonl"):
         checkpoint(found, *record)
     assert size(found)["checkpoints"] == 8
+    sources = {(version, said.source) for (_, version), said in found.checkpoints.items()}
+    assert sources == {("checkpoint", "checkpoint-v1"), ("checkpoint-v2", "checkpoint-v2")}
     reports = [standby_report(value) for _, value in recorded("metrics-samples.jsonl")]
     assert sum(one is not None for one in reports) == 4
 

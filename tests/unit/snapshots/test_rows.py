@@ -137,6 +137,38 @@ def test_of_a_task_without_a_partition_no_report_tells_anything() -> None:
     }
 
 
+def test_a_report_without_an_offset_tells_nothing_of_where_the_replica_is() -> None:
+    """As one of a container whose store isn't open yet."""
+    said = Said("metrics", (1, 1), 7, {"kafka-log-a-0-offset": None}, "h1", "h1", 1)
+    row = next(r.row for r in measured(job(HOSTS, said)) if r.task.name == STANDBY)
+    names = ("applied_offset", "applied_source", "observed_at", "came_at", "process")
+    assert [row[name] for name in names] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("applied", "asked"),
+    [
+        # when the newest came, whether it went on for longer than a reporter may be silent; a pace from the oldest
+        ((10, 20), {5_000, 9_000, 69_000}),
+        ((10, 99), {5_000}),
+        ((10,), {5_000, 65_000}),
+        ((99,), set[int]()),
+        ((None,), set[int]()),
+        ((), set[int]()),
+    ],
+)
+def test_brokers_are_asked_where_a_changelog_ended_when_a_report_came(
+    applied: tuple[int | None, ...], asked: set[int]
+) -> None:
+    """Only of the standby that has reported, and of its first and last report."""
+    told = [
+        Said("metrics", (ms, 0), 7, {"kafka-log-a-0-offset": at}, "h1", "h1", ms)
+        for ms, at in zip((5_000, 9_000), applied, strict=False)
+    ]
+    times = [at for one in replicas(job(HOSTS, *told), RANGES) for at in one.times_asked(60_000)]
+    assert set(times) == {("log-a", 0, ms) for ms in asked}
+
+
 LONG: Ranges = {(f"log-{store}", 0): OffsetRange(0, 400) for store in STORES}
 
 
