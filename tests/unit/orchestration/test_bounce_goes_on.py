@@ -194,6 +194,8 @@ def test_a_termination_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     assert any("0-0: request" in line and "in flight" in line for line in book.lines)
     world.on_sleep, world.crowded = None, set()
     assert run(world, book, plan).end is RunEnd.DONE
+    followed = [line for line in book.lines if line.endswith("was asked before: following it")]
+    assert [line.partition(":")[0] for line in followed] == ["0-0"]
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
