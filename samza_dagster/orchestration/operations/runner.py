@@ -186,6 +186,7 @@ class Runner:
 
     def _away(self, error: Unreachable) -> None:
         now = self._now_ms()
+        self._due.clear()  # a turn that asks nothing would look like an answer
         if self._away_since is None:
             self._away_since = now
             self._ledger.log(f"waiting for who doesn't answer: {error}")
