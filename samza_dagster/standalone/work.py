@@ -259,8 +259,8 @@ class ProcessorWork:
             for each in _actives(self.running)
             if each.processor_id in ends
             for name in each.tasks
-            if not self.wanted or name in staying
-        } | {name for name in self.silent if not self.wanted or name in staying}
+            if not self.version or name in staying
+        } | {name for name in self.silent if not self.version or name in staying}
         since_ms = self.silent_since_ms if self.silent else now_ms
         return replace(self, silent=frozenset(silent), silent_since_ms=since_ms)
 
