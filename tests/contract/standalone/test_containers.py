@@ -169,3 +169,32 @@ def ask(found: HostedIncarnation, *, until_answered: bool = True) -> None:
             if not until_answered:
                 return
             assert answer.read()
+
+
+def test_who_closes_leaves_nothing_running_and_tells_of_no_failure(rig: Rig) -> None:
+    """Neither what runs nor what waits for a start; its directory is its user's alone."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    rig.containers.expect(Expect((MORE,), (ONE, MORE), MODEL), rig.at_work.append)
+    until("both are there", lambda: len(rig.live()) == 2)
+    rig.containers.close()
+    assert rig.live() == []
+    assert (rig.failures, rig.outlived) == ([], [])
+    assert rig.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_an_earlier_process_of_a_directory_left_running_ends_first(rig: Rig) -> None:
+    """Nobody else ends it before its lease is over, and its tasks may be another's."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    rig.containers.expect(Expect((MORE,), (ONE, MORE), MODEL), rig.at_work.append)
+    left = until("both are there", lambda: len(all_ := rig.live()) == 2 and all_)
+    again = Rig(rig.directory)
+    try:
+        assert all(each.container and each.container.is_dead() for each in left)
+        again.containers.renew(read_clocks(), 600.0)
+        again.start(ONE)
+        until("it runs", lambda: again.live())
+        assert again.failures == []
+    finally:
+        again.containers.close()
