@@ -194,7 +194,7 @@ def test_what_an_earlier_process_of_a_directory_left_running_ends_first(rig: Rig
         assert all(each.container and each.container.is_dead() for each in left)
         again.containers.renew(read_clocks(), 600.0)
         again.start(ONE)
-        until("it runs", lambda: again.live())
+        until("it runs", again.live)
         assert again.failures == []
     finally:
         again.containers.close()
