@@ -129,8 +129,8 @@ def test_a_task_name_with_a_hyphen_has_no_standby() -> None:
 
 @pytest.mark.parametrize(("inputs", "count"), [({}, 1), ({"in": 0}, 1), ({"in": 2}, 0)])
 def test_nothing_to_assign_is_refused(inputs: dict[str, int], count: int) -> None:
-    """No partition, or no container."""
-    with pytest.raises(InvalidInput):
+    """No partition, or no container: it says which."""
+    with pytest.raises(InvalidInput, match="no partition in" if count else "processor_locality"):
         in_containers(group_by_partition(inputs, "kafka"), count)
 
 

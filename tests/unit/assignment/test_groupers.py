@@ -136,6 +136,29 @@ class TestByLocality:
         containers = group(tasks(count), known, {each: f"h{each}" for each in "abcde"})
         assert placed(containers, TaskMode.ACTIVE)["T0"] == former[0]
 
+    def test_an_exchange_that_saves_moves_brings_no_two_standbys_together(self) -> None:
+        """Found among random histories, once in thousands: each of the two could have gone there alone."""
+        hosts = "754435532172"
+        processors = {f"p{number}": f"host-{host}" for number, host in enumerate(hosts)}
+        ran = {
+            "p0 host-7": "Standby-T4-1 T0",
+            "p1 host-5": "Standby-T2-0 T3",
+            "p2 host-5": "T4",
+            "p4 host-3": "Standby-T3-1",
+            "p5 host-5": "Standby-T0-0",
+            "p6 host-7": "T2",
+            "p7 host-3": "Standby-T1-1",
+            "p10 host-7": "T1",
+            "p11 host-2": "Standby-T0-1 Standby-T2-1",
+        }
+        known = {
+            name: TaskLocality(*where.split())
+            for where, held in ran.items()
+            for name in held.split()
+        }
+        made = tasks(5, 2)
+        assert unplaced(made, group(made, known, processors)) == ()
+
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""
 
@@ -165,6 +188,7 @@ class TestByLocality:
             assert container.location_id == (None if processor == "10" else f"h{processor}")
             assert list(container.tasks) == sorted(container.tasks)
         assert group(made, locality(found, places), places, as_before) == found
+        assert len(group(tasks(count), {}, places)) == min(count, len(ids)), "none is idle"
 
     @pytest.mark.parametrize("seed", range(20))
     def test_the_order_of_what_is_given_doesnt_matter(self, seed: int) -> None:
