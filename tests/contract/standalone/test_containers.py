@@ -59,7 +59,8 @@ class Rig:
 
     def _launch_of(self, model: JobModel, container_id: str, execution_id: str) -> Launch:
         stores = tuple(model.containers[container_id].tasks)
-        return Launch(execution_id, container_id, ("sleep", "600"), {}, "{}", stores, 5.0, {})
+        places = {"PLACES": "{host} {agent_dir} {state_dir}"}
+        return Launch(execution_id, container_id, ("sleep", "600"), places, "{}", stores, 5.0, {})
 
     def newest(self) -> HostedIncarnation | None:
         """Once its process is known."""
@@ -181,6 +182,15 @@ def test_who_closes_leaves_nothing_running_and_tells_of_no_failure(rig: Rig) -> 
     assert rig.live() == []
     assert (rig.failures, rig.outlived) == ([], [])
     assert rig.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_container_knows_its_location_and_its_directories(rig: Rig) -> None:
+    """And finds a file of hosts by which a JVM reports that location."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    environment = until("it runs", rig.newest).spec["environment"]
+    assert environment["PLACES"] == f"host-1 {rig.directory} {rig.directory / 'state'}"
+    assert (rig.directory / "hosts").read_text().startswith("127.0.0.1 localhost")
 
 
 def test_what_an_earlier_process_of_a_directory_left_running_ends_first(rig: Rig) -> None:
