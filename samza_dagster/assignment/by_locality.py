@@ -131,7 +131,8 @@ class _Group:
             places = sorted(known - claimed or known)
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
-                allowed = sorted({*allowed, *self._actives_only})
+                also = {each for each in self._actives_only if self.locations[each] not in claimed}
+                allowed = sorted({*allowed, *also})
         return Copy(name, weight, homes, near, allowed, self._former(name))
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:

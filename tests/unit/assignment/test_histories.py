@@ -91,6 +91,9 @@ def test_what_is_pinned_goes_there_and_what_is_to_stay_stays(replicas: int) -> N
                 for each in history.tasks
                 if each.task_name not in staying and lots.random() < 0.3
             }
+            pins |= {
+                name: before[name].location_id for name in sorted(staying) if lots.random() < 0.3
+            }
             known = {
                 name: replace(
                     before.get(name, TaskLocality()),
@@ -115,7 +118,7 @@ def pinned_and_staying(
     staying: set[str],
     where: str,
 ) -> None:
-    """An active is where it is pinned or stays; a standby too, where neither its active is nor another one is pinned."""
+    """An active is where it is pinned or stays; a standby too, where no other copy of its task is."""
     actives = of.placed(containers, TaskMode.ACTIVE)
     places = actives | of.placed(containers, TaskMode.STANDBY)
     at = {name: history.processors[processor] for name, processor in places.items()}
@@ -134,9 +137,8 @@ def pinned_and_staying(
             name, known.processor_id, history
         ):
             continue
-        copies = {each for each in pins.keys() | at.keys() if active_task_of(each) == own}
-        taken = {at[own], *(pins.get(each) for each in copies - {own})}
-        if name == own or known.location_id not in taken:
+        others = {at[each] for each in at if active_task_of(each) == own and each != name}
+        if name == own or known.location_id not in others:
             assert places[name] == known.processor_id, where
     for name in actives.keys() & history.locality.keys() - pins.keys():
         last = history.locality[name].location_id
