@@ -139,8 +139,6 @@ class _Group:
         """As many standbys as there are locations for them. Who can stays, or takes the place that
         the active has left: the state is there too.
         """
-        if not names:
-            return []
         places = {self.locations[active.at]}
         pinned: dict[str, int] = {}
         for name in names:

@@ -136,6 +136,16 @@ class TestByLocality:
         containers = group(tasks(count), known, {each: f"h{each}" for each in "abcde"})
         assert placed(containers, TaskMode.ACTIVE)["T0"] == former[0]
 
+    @pytest.mark.parametrize("had", ["T0", "T1", "T2", "T3"])
+    def test_of_tasks_that_could_move_to_who_is_back_the_one_moves_that_it_had(
+        self, had: str
+    ) -> None:
+        """Any one of them makes it even."""
+        known = ran_on({"p0": "T0 T1", "p1": "T2 T3"})
+        known[had] = replace(known[had], former=("p2",))
+        grouped = names(group(tasks(4), known, {each: f"h{each}" for each in ("p0", "p1", "p2")}))
+        assert grouped["p2"] == [had]
+
     def test_an_exchange_that_saves_moves_brings_no_two_standbys_together(self) -> None:
         """Found among random histories, once in thousands: each of the two could have gone there alone."""
         hosts = "754435532172"
