@@ -101,7 +101,7 @@ def test_tasks_that_stay_go_on_until_what_is_to_go_on_with_them_is_warm(
         stay = before & after - standbys
         told, back = change.times(change.told, stay), change.times(change.at_work, stay)
         if told:
-            warm_ms = max(change.times(change.there, stay), default=begins_ms) + WARMED_MS
+            warm_ms = max(change.times(change.there, after - standbys), default=0) + WARMED_MS
             ends_ms = begins_ms if is_restart else min(begins_ms + RUNS_ON_MS, warm_ms)
             assert set(told) == {ends_ms}
             assert change.work.silent_ms == max(back) - ends_ms
