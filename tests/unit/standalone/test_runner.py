@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -16,7 +16,7 @@ from samza_dagster.assignment import by_locality
 from samza_dagster.errors import ActionFailed
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.commands import Expect, StartWork
-from samza_dagster.standalone.group import GroupView, Running
+from samza_dagster.standalone.group import GroupView, LocalStores, Running
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
@@ -100,12 +100,11 @@ def _runner(
     return ProcessorRunner(
         Session(server or Server(30_000, lambda: 0), asked),  # pyright: ignore[reportArgumentType]
         PATHS,
-        processor_id="a",
         location="h0",
         settings=Settings(debounce_ms=0),
         containers=containers,
         now_ms=now_ms,
-        **{"grouper": partial(dealt, ("Partition 0",)), **more},
+        **{"processor_id": "a", "grouper": partial(dealt, ("Partition 0",)), **more},
     )
 
 
@@ -298,3 +297,30 @@ def test_inputs_that_have_grown_are_planned_for_once_somebody_says_so() -> None:
         assert group is not None
         assert group.version == version
         runner.plan_anew()
+
+
+def test_a_processor_says_which_stores_it_found_when_it_began(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By where tasks ran: in its log, and to whoever looks at the group."""
+    server, found = Server(30_000, lambda: 0), LocalStores(("j-1/s/T0",), ("j-1/s/T1",))
+    first = _runner(_Asked(), _Containers(), server=server)
+    first.begin()
+    _turns(first)
+    asked: list[Mapping[str, str]] = []
+
+    def stores_of(locality: Mapping[str, str]) -> LocalStores:
+        asked.append(locality)
+        return found
+
+    second = _runner(_Asked(), _Containers(), server=server, processor_id="b", stores_of=stores_of)
+    second.begin()
+    _turns(second, 3)
+    assert asked == [{"Partition 0": "h0"}]
+    group = second.seen().group
+    assert group is not None
+    assert [member.stores for member in group.members] == [LocalStores(), found]
+    assert "b may not read and write j-1/s/T1" in caplog.text
+    assert (
+        "b had unused stores when it started, of tasks that ran elsewhere: j-1/s/T0" in caplog.text
+    )

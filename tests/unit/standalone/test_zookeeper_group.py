@@ -20,7 +20,14 @@ from samza_dagster.standalone.commands import (
     ReportRunning,
     StartWork,
 )
-from samza_dagster.standalone.group import Barrier, BarrierState, LocalStores, Pin, Running
+from samza_dagster.standalone.group import (
+    Barrier,
+    BarrierState,
+    GroupView,
+    LocalStores,
+    Pin,
+    Running,
+)
 from samza_dagster.standalone.requests import SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from samza_dagster.standalone.zookeeper_placement import placement_store
@@ -354,3 +361,23 @@ def test_who_leaves_takes_what_it_said_with_it() -> None:
     b.leave(sequences[1])
     seen = a.view(sequences[0])
     assert ([each.processor_id for each in seen.members], seen.running) == (["a"], {})
+
+
+def test_a_group_that_nobody_has_joined_yet_is_empty() -> None:
+    """Who looks on makes no node of it."""
+    server = Server(30_000, lambda: 0)
+    group = ZooKeeperGroup(Session(server), PATHS, lambda: None)  # pyright: ignore[reportArgumentType]
+    seen = group.view(None)
+    assert seen == GroupView(read_ms=seen.read_ms)
+    assert not server.node("").children
+
+
+def test_nodes_that_are_no_versions_stop_nobody() -> None:
+    """Somebody has made them by hand."""
+    server = Server(30_000, lambda: 0)
+    (group,), (sequence,) = _registered(server, "a")
+    for path in (f"{PATHS.models}/odd", f"{PATHS.barriers}/barrier_²", f"{PATHS.barriers}/7x"):
+        server.create(path, None, 0, 0)
+    _agreed(group, 1, a="1")
+    seen = group.view(sequence)
+    assert (seen.version, seen.agreed, seen.highest) == (1, 1, 1)
