@@ -39,7 +39,7 @@ def test_a_move_tells_status_restore_and_time_left(
         f" its action is at reserving, {at}; ",
         f"stop: waiting: request {uuid} is IN_PROGRESS: {texts.STOP_IN_PROGRESS};"
         f" its action is at stopping, {at}; ",
-        "waiting until 0 processes: no input offset grew in a commit yet; 0 is running on host-2,"
+        "waiting: no input offset grew in a commit since its start; 0 is running on host-2,"
         " lag unknown; 1 s left",
     ):
         assert line in log

@@ -56,6 +56,7 @@ class SteppedJob(PlayedJob):
     waited for; `after_answer` when a request of that kind ends. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
     `status_s`: it takes so long from each status to the next, by the clock of who waits.
+    `late_ms` have passed beside that for who looks.
     `work_after`: so many looks see no commit yet.
     `reports_at_each_look`: of those at lags each sees a new report; else they come every
     `report_every_s` by its clock.
@@ -97,6 +98,7 @@ class SteppedJob(PlayedJob):
     last_commit: dict[str, int] = field(default_factory=dict)
     lag_seen: dict[str, list[int | None]] = field(default_factory=dict)
     goes_on_after: int = 10
+    late_ms: int = 0
     looked_at: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:

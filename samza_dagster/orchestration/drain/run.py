@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,18 @@ from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
-from samza_dagster.orchestration.moves.planning import tag_run
+from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
-    former_units,
     over_budget,
     refusals,
-    require_commits,
     units_plan_output,
+)
+from samza_dagster.orchestration.operations.planning import (
+    plan_of_chain,
+    require_commits_readable,
+    tag_run,
 )
 from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
 from samza_dagster.orchestration.plans.conditions import Reported
@@ -29,15 +33,13 @@ from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.requests.follow import errors_as_failures
-from samza_dagster.orchestration.requests.heartbeat import wait_for
+from samza_dagster.orchestration.requests.follow import Row, errors_as_failures, hosts_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.requests.refusing import Row
 
 SETTLES_S = 10.0
 
@@ -53,8 +55,6 @@ def planned(
     host = config.host
 
     def explain() -> Sequence[Row]:
-        from samza_dagster.orchestration.requests.refusing import hosts_for
-
         there = still_on(samza.client.view(), host)
         rows = (row for processor in there for row in hosts_for(samza.client, processor))
         return [row for row in rows if row["host"] != host]
@@ -68,7 +68,7 @@ def planned(
             "exclude": config.exclude,
             "cold": config.cold,
         }
-        former = None if config.dry_run else former_units(context, asked)
+        former = None if config.dry_run else plan_of_chain(context, UnitsPlan, asked)
         if former is not None:
             plan = replace(
                 former,
@@ -99,7 +99,7 @@ def planned(
                 before=host_map(view),
                 if_it_fails=config.if_it_fails,
             )
-            require_commits(client, limits.verify_timeout_s, plan.units)
+            require_commits_readable(client, plan)
             against = [*refusals(client, plan.units), *over_budget(view, plan.units)]
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
@@ -113,10 +113,13 @@ def drained(
     """What op `drain` does."""
 
     def then(client: PlacementClient) -> dict[str, Any]:
-        if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
+        deadline = time.monotonic() + SETTLES_S
+        while (there := still_on(client.view(), plan.subject)) and time.monotonic() < deadline:
+            time.sleep(runner.POLL_S)
+        if there:
             raise ActionFailed(
                 f"no container of {plan.job} is on {plan.subject}",
-                seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
+                seen=f"{', '.join(there)} on it: placed there since",
                 fix="launch drain_host again: a new run makes a new plan",
             )
         context.log.info(f"no container of {plan.job} is on {plan.subject} any more")

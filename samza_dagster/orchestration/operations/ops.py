@@ -4,20 +4,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import read_back, root_run_id
-from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
-from samza_dagster.orchestration.moves.planning import (
-    former_record,
-    plan_output,
-    require_commits_readable,
-)
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.operations.planning import plan_output
 from samza_dagster.orchestration.operations.progress import RunEnd
 from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.operations.runner import Runner
@@ -32,6 +26,7 @@ from samza_dagster.orchestration.operations.shown import (
     standby_cost,
     steps_table,
 )
+from samza_dagster.orchestration.operations.step import REMOVE_STANDBY, StepOp
 from samza_dagster.orchestration.operations.work import ASKS
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
@@ -66,9 +61,7 @@ def units_plan_output(
         plan_markdown(plan),
         metadata,
         asked=asked,
-        record=asdict(plan),
         dry_run=dry_run,
-        stops_active=any(unit.stops_active for unit in plan.units),
     )
 
 
@@ -120,14 +113,6 @@ def _stops(units: Iterable[Unit]) -> Counter[str]:
     return Counter(step.processor for step in steps if step.kind is Kind.PLACE)
 
 
-def require_commits(
-    client: "PlacementClient", verify_timeout_s: float, units: Iterable[Unit]
-) -> None:
-    """As `require_commits_readable`, where any of the units stops an active."""
-    if any(unit.stops_active for unit in units):
-        require_commits_readable(client, verify_timeout_s)
-
-
 def _carry_out_units(
     context: dg.OpExecutionContext, samza: SamzaClientResource, plan: UnitsPlan
 ) -> Runner:
@@ -146,10 +131,10 @@ def _carry_out_units(
     except Unreachable as error:  # for longer than the loop waits
         end, away = RunEnd.STOPPED, str(error)
     except dg.DagsterExecutionInterruptedError:
-        _settle_standbys(context, client, plan, runner)
+        _settle_standbys(context, samza, plan, runner)
         raise
     if end is not RunEnd.DONE:
-        left = _settle_standbys(context, client, plan, runner)
+        left = _settle_standbys(context, samza, plan, runner)
         rows = [*runner.rows.values()]
         why_all = "; ".join(filter(None, (away, failures_text(rows))))
         raise dg.Failure(
@@ -166,12 +151,6 @@ def _carry_out_units(
             allow_retries=False,
         )
     return runner
-
-
-def former_units(context: dg.OpExecutionContext, asked: dict[str, Any]) -> UnitsPlan | None:
-    """The plan that an earlier run of this chain made for the same ask."""
-    former = former_record(context, asked)
-    return None if former is None else read_back(UnitsPlan, former)
 
 
 def carried_out(
@@ -212,27 +191,23 @@ def outcome_metadata(client: "PlacementClient", plan: UnitsPlan, runner: Runner)
 
 
 def _settle_standbys(
-    context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan, runner: Runner
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: UnitsPlan, runner: Runner
 ) -> str:
     """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
-    outcomes: list[str] = []
+    op, outcomes = StepOp(context, samza, plan), list[str]()
     for work in runner.units.values():
-        row = work.row
+        row, unit = work.row, work.unit
         if row.standby is None or row.standby_until_ms is not None or row.status is UnitStatus.BACK:
             continue
-        if plan.if_it_fails != REMOVE:
-            stop = f"samza-dagster control-standby stop {row.standby}"
-            outcomes.append(f"{row.standby} is kept: re-execute from failure, or {stop}")
-            continue
+        start = next(step for step in unit.steps if step.kind is Kind.START_STANDBY)
         attempt = f"/{work.standby_attempt}" if work.standby_attempt else ""
-        step = f"remove_standby/{row.standby}{attempt}"
-        try:
-            remove_standby(context, client, row.standby, step=step, timeout_s=plan.limits.timeout_s)
-            outcomes.append(f"{row.standby} is removed again")
-        except SamzaDagsterError as error:
-            outcomes.append(f"{row.standby}: {error}")
-    for line in outcomes:
-        context.log.warning(line)
+        told = op.settle(
+            *(row.standby, start.destination, plan.if_it_fails),
+            started_by=f"{plan.prefix}/{unit.processor}/{start.name}",
+            step=f"{REMOVE_STANDBY}/{row.standby}{attempt}",
+            anew="re-executed, this run starts another one",
+        )
+        outcomes.append(told)
     return "; ".join(outcomes)
 
 

@@ -19,6 +19,7 @@ from samza_dagster.orchestration.config import CatchUp
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
 
+ACTIVE = "active"
 LOST = "lost"
 RUNNING = "running"
 LAST_SEEN_STATE = "last-seen"
@@ -27,6 +28,25 @@ OURS = "samza_dagster"
 PLACE = RequestKind.PLACE.value
 FAIL_OVER = RequestKind.FAIL_OVER.value
 START_STANDBY = RequestKind.START_STANDBY.value
+
+
+@dataclass(frozen=True)
+class UnitLimits:
+    """Bounds of the work on a container, in seconds."""
+
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    catch_up: CatchUp
+
+    @property
+    def lag_s(self) -> float:
+        """How long a lag is waited for; 0: it isn't."""
+        return self.catch_up.timeout_s
+
+    def is_shown_by_work(self, mode: str) -> bool:
+        """Whether the lag needs no report: an active processes only with its stores restored."""
+        return self.verify_timeout_s > 0 and mode == ACTIVE
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,7 @@ class HostRow:
     def cells(self) -> tuple[tuple[str, bool, str], ...]:
         """Its containers as (processor id, active, state)."""
         words = [(*text.rsplit(" ", 2), "", "")[:3] for text in self.containers]
-        return tuple((ident, mode == "active", state) for ident, mode, state in words)
+        return tuple((ident, mode == ACTIVE, state) for ident, mode, state in words)
 
 
 @dataclass(frozen=True)
@@ -55,7 +75,7 @@ class MovePlan:
     Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
     may be a host that no container has reported. `beyond_budget`: it is asked also where Samza's
     AM may end the job for it. `of_standby`: the processor is a standby. `execution_id`: the only
-    incarnation that a fail-over is for, if there is one. Times are in seconds.
+    incarnation that a fail-over is for, if there is one.
     """
 
     job: str
@@ -64,16 +84,13 @@ class MovePlan:
     processor: str
     source_host: str | None
     destination: str
-    request_expiry_s: float
-    timeout_s: float
-    verify_timeout_s: float
+    limits: UnitLimits
     before: tuple[HostRow, ...]
     standby: str | None = None
     standby_host: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     coordinator: str = OURS
     kind: str = PLACE
-    catch_up: CatchUp | None = None
     keep_standby: bool = False
     if_it_fails: str = ""
     beyond_budget: bool = False

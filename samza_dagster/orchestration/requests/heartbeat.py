@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.plans.conditions import behind, lags_by_processor, reasons_unknown
-from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
 
-EVERY_S = 30.0
 EVERY_MS = 30_000
-POLL_S = 0.5
 
 
 class Heartbeat:
@@ -69,25 +64,3 @@ def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> s
 def time_left(seconds: float) -> str:
     """How long till the deadline, for a line of the log."""
     return f"{max(0.0, seconds):.0f} s left"
-
-
-def wait_for(
-    true: Callable[[], bool],
-    *,
-    timeout_s: float,
-    log: Callable[[str], None] = lambda _: None,
-    line: Callable[[float], str] = time_left,
-) -> bool:
-    """Whether the condition came true within `timeout_s`.
-
-    Each half minute `log` gets the `line` that is made of the seconds left.
-    """
-    deadline, beat = time.monotonic() + timeout_s, Heartbeat(log, elapsed_ms)
-    beat.begin("")
-    while not true():
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            return False
-        beat("", partial(line, left_s))
-        time.sleep(POLL_S)
-    return True

@@ -92,10 +92,8 @@ class Outcome:
     """A step's request as far as it was followed; each op hands it to the next.
 
     `destination` is what was asked for, of which `deployment`; `hold`: it stops nothing before its commit.
-    `since` is where the checkpoint topic ended once the request had
-    succeeded: the former process was dead, so what stands there or behind is its successor's.
-    `since_ms` is when the run read that, by its own clock. `started` is the processor that was
-    started for it, on `host`.
+    `since_ms` is when the run has seen that it succeeded, by the run's own clock. `started` is the
+    processor that was started for it, on `host`.
     """
 
     step: str
@@ -108,7 +106,6 @@ class Outcome:
     hold: bool = False
     asked_ms: int | None = None
     deployment: str = ""
-    since: int | None = None
     since_ms: int | None = None
     started: str | None = None
     host: str | None = None
@@ -295,43 +292,30 @@ def stage_of(response: PlacementResponse, earlier: Sequence[Moment]) -> str:
     return stage_named(details_of(response).stage) or known
 
 
-def follow(
-    client: PlacementClient,
-    request: Outcome,
-    *,
-    until: str,
-    timeout_s: float,
-    on_moment: Callable[[Moment], None],
-    beat: Callable[[str, float], None] = lambda _, __: None,
-    on_notice: Callable[[str], object] = lambda _: None,
-) -> Outcome:
-    """The request as it stands once it has reached the stage `until`, or has ended.
+def started_standby(response: PlacementResponse | None) -> str | None:
+    """The standby that a response says was started for an active; None for any other response."""
+    if response is None or response.status_code is not StatusCode.SUCCEEDED:
+        return None
+    started = details_of(response).started
+    return started if started != response.processor_id else None
 
-    Statuses that an earlier op saw are passed over. At each look `beat` gets the status
-    it is at and the seconds left; `on_notice` what holds it up. Raises `DeadlineExceeded` after
-    `timeout_s`; the coordinator goes on then.
+
+def newest_starts(client: PlacementClient) -> dict[str, PlacementResponse]:
+    """Standby → the newest answer on record that says it was started.
+
+    A standby's id is free again once it is removed, so an older answer may tell of another one.
     """
-    if request.has_reached(until):
-        return request
-    now = request
+    found: dict[str, PlacementResponse] = {}
+    for response in client.history():
+        standby = started_standby(response)
+        if standby is not None:
+            found[standby] = response
+    return found
 
-    def see(response: PlacementResponse) -> None:
-        nonlocal now
-        after = now.seen(response)
-        if after is not now:
-            now = after
-            on_moment(now.timeline[-1])
 
-    def reached(response: PlacementResponse) -> bool:
-        see(response)  # it may come before or without the call of `on_response`
-        return now.has_reached(until)
-
-    client.wait(
-        request.uuid,
-        timeout_s=timeout_s,
-        on_response=see,
-        until=reached,
-        on_notice=on_notice,
-        on_look=lambda left_s: beat(now.said, left_s),
-    )
-    return now
+def started_anew(client: PlacementClient, root_run_id: str, step: str, standby: str) -> str:
+    """The request that has started a standby of this id for somebody else since; empty for none."""
+    newest = newest_starts(client).get(standby)
+    if newest is None or is_of_step(newest.uuid, root_run_id, step):
+        return ""
+    return newest.uuid

@@ -1,6 +1,6 @@
 """Whether a container that was started works: one judge for moves, drains and bounces.
 
-`missing` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
+`Expected` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
 begin. How often, and for how long, is up to whoever asks.
 """
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
-from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.chain import others_of_chain, remember, remembered
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
 
@@ -42,11 +41,13 @@ class OwnCommits:
     @classmethod
     def of_run(cls, context: dg.OpExecutionContext) -> OwnCommits:
         """Kept in this run's memory, and read from those of its chain."""
-        instance, run = context.instance, context.run
-        return cls(
-            lambda: remembered((*others_of_chain(context), run), SINCE),
-            lambda since: remember(instance, run.run_id, SINCE, since),
-        )
+        instance, run_id = context.instance, context.run_id
+
+        def kept() -> list[object]:
+            own = instance.get_run_by_id(run_id)  # with what an op before this one has kept
+            return remembered((*others_of_chain(context), own or context.run), SINCE)
+
+        return cls(kept, lambda since: remember(instance, run_id, SINCE, since))
 
     def since(self, uuid: str, end: Callable[[], int]) -> int:
         """Where they begin of the container that request `uuid` has started.
@@ -70,7 +71,25 @@ def _read(value: object) -> dict[str, int]:
     return {uuid: at for uuid, at in known.items() if isinstance(at, int)}
 
 
-NO_PROGRESS = "no input offset grew in a commit since its start"
+_NO_PROGRESS_FIX = (
+    "look at the container's log; if its input is idle, re-execute the whole run with"
+    " verify_timeout_s 0 (from failure it would keep its plan)"
+)
+_NO_REPORT_FIX = "look at the container's log; Samza's AM starts it again if it has ended"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What isn't seen of a container yet, and within how many seconds of its start it has to be.
+
+    `sign` is what it doesn't do yet, in a word or two.
+    """
+
+    seen: str
+    within_s: float
+    sign: str = "runs"
+    fix: str = field(default="", compare=False)
+    is_lag: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,55 +112,17 @@ class Expected:
         """Whether there is a sign of its work that is waited for."""
         return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
 
-    def sign_seen(self) -> tuple[str, str]:
-        """The sign of its work in a word and in a sentence, once it is there."""
+    def missing(self, found: ProcessorView | None, *, works: bool, lag: str = "") -> Missing | None:
+        """The first that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
+        if why := not_running(found, self.former):
+            return Missing(why, self.verify_s)
+        if works:
+            return Missing(lag, self.lag_s, "has its lag back", is_lag=True) if lag else None
         if self.is_active:
-            return "processes", "an input offset grew in a commit since its start"
-        return "reports", f"{self.processor} has written that it is on {self.reports_from}"
-
-    def sign_missing(self) -> str:
-        """The same while it isn't there."""
-        if self.is_active:
-            return "no input offset grew in a commit yet"
-        return f"no word of {self.processor} from {self.reports_from} yet"
-
-    def failure(self) -> ActionFailed:
-        """Why it doesn't count as started when its sign hasn't come in time."""
-        within = f"within {self.verify_s:g} s of its"
-        if self.is_active:
-            return ActionFailed(
-                f"processor {self.processor} processes {within} start",
-                seen=NO_PROGRESS,
-                fix="look at the container's log; if its input is idle, re-execute the whole run with"
-                " verify_timeout_s 0 (from failure it would keep its plan)",
-            )
-        return ActionFailed(
-            f"standby {self.processor} reports from {self.reports_from} {within} launch",
-            seen="the coordinator stream has no word of it from there",
-            fix="look at the container's log; Samza's AM starts it again if it has ended",
-        )
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What isn't seen of a container yet, and within how many seconds of its start it has to be."""
-
-    seen: str
-    within_s: float
-    is_lag: bool = False
-    fix: str = field(default="", compare=False)
-
-
-def missing(
-    expected: Expected, found: ProcessorView | None, *, works: bool, lag: str = ""
-) -> Missing | None:
-    """The first that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
-    if why := not_running(found, expected.former):
-        return Missing(why, expected.verify_s)
-    if not works:
-        seen = NO_PROGRESS if expected.is_active else expected.sign_missing()
-        return Missing(seen, expected.verify_s, fix=expected.failure().fix)
-    return Missing(lag, expected.lag_s, is_lag=True) if lag else None
+            seen = "no input offset grew in a commit since its start"
+            return Missing(seen, self.verify_s, "processes", _NO_PROGRESS_FIX)
+        seen = f"no word of {self.processor} from {self.reports_from} yet"
+        return Missing(seen, self.verify_s, f"reports from {self.reports_from}", _NO_REPORT_FIX)
 
 
 def not_running(found: ProcessorView | None, former: str | None = None) -> str:
@@ -174,7 +155,7 @@ class Verification:
         """What is missing now. Raises `Unreachable`."""
         found = view.processors.get(self.expected.processor)
         works = not not_running(found, self.expected.former) and self.works()
-        return missing(self.expected, found, works=works, lag=lag)
+        return self.expected.missing(found, works=works, lag=lag)
 
     def works(self) -> bool:
         """Whether its sign is there, if one is waited for. Raises `Unreachable`."""

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
-from samza_dagster.orchestration.moves.spun_up import started_standby
 from samza_dagster.orchestration.requests.step_request import (
     ENDED,
     QUEUED,
     RESERVING,
     Moment,
     stage_of,
+    started_standby,
 )
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.orchestration.plans.move import HostRow
-from samza_dagster.orchestration.requests.outcomes import phase_seconds
+from samza_dagster.orchestration.requests.follow import phase_seconds
 from samza_dagster.orchestration.requests.step_request import Moment, Outcome
 from samza_dagster.orchestration.show.tables import map_table, table
 
