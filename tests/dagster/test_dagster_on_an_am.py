@@ -96,11 +96,11 @@ def test_a_rolling_bounce_goes_by_placements_alone(
 
 
 def test_where_it_is_is_known_before_its_container_has_written_it(
-    world: SteppedJob, run: Run
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locality comes seconds after SUCCEEDED: a second move goes out from where it is by then."""
+    monkeypatch.setattr(stepped_am, "REPORTS_AFTER", 10**6)
     assert run("move_container", **ASKED["move_container"]).success
-    world.unreported["0"] = ("host-1", 100)
     result = run("move_container", processor="0", destination="host-4")
     assert result.success
     shown = output_metadata(result, "plan_move_container")

@@ -10,7 +10,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.client.responses import terminal
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementResponse
-from tests.rig.worker import Worker
+from tests.rig.worker import Killed, Worker
 
 if TYPE_CHECKING:
     from tests.rig.stepped_job import SteppedJob
@@ -85,7 +85,7 @@ class SteppedClient(Worker):
             return found
         world.looked_at[uuid] = 0
         try:
-            world.breaks_at("wait" if found is None else found.response_message)
+            self._breaks_at("wait" if found is None else found.response_message)
         except DeadlineExceeded:  # more time has passed than anybody waits
             world.late_ms += _FOR_EVER_MS
             return found
@@ -94,10 +94,17 @@ class SteppedClient(Worker):
         if newest is None:
             return found
         if newest.response_message.startswith("Reserved"):
-            world.breaks_at("held")
+            self._breaks_at("held")
         if terminal(newest):
             world.goes_away(newest.response_message)
         return newest
+
+    def _breaks_at(self, where: str) -> None:
+        try:
+            self._world.breaks_at(where)
+        except Killed:
+            self._killed = True
+            raise
 
     def wait(
         self,

@@ -208,7 +208,9 @@ class MoveOp(StepOp):
                 return _nothing(MOVE, host)
         step = self._step(asked.destination or _destination(plan, view))
         can = capabilities(plan.coordinator).has_own_requests
-        self.role = HOLDS if plan.holds(step.destination) else ALL_IN_ONE if can else NO_HOLD
+        self.role = ALL_IN_ONE if can else NO_HOLD
+        if step.is_held_by(plan.coordinator):
+            self.role = HOLDS
         return self.asked(step, asked, until=until, commits=commits)
 
     def _has_failed_since(self, begun: Outcome) -> bool:
@@ -303,11 +305,10 @@ def _started(op: MoveOp) -> str | None:
     asked = op.standing(SPIN_UP, plan.processor, plan.means)
     if asked.destination is None:
         return None
-    start = Outcome.of(SPIN_UP, asked, asked.destination)
+    step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, asked.destination)
+    start = Outcome.of(step, asked)
     if not start.ended and plan.if_it_fails == REMOVE:
-        start = op.asked(
-            UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, start.destination), asked
-        )
+        start = op.asked(step, asked)
     return start.started if start.succeeded else None
 
 

@@ -43,6 +43,7 @@ from samza_dagster.orchestration.plans.move import (
     host_for_standby,
     standbys_of,
 )
+from samza_dagster.orchestration.plans.units import Kind, UnitStep
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import (
     Metadata,
@@ -266,7 +267,8 @@ def _steps_after_warm(plan: MovePlan) -> list[str]:
 def _steps(plan: MovePlan) -> list[str]:
     where = f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}`"
     within = f" (within {plan.limits.request_expiry_s:g} s)"
-    if plan.holds(plan.destination):
+    step = UnitStep("", Kind.PLACE, plan.processor, plan.destination)
+    if step.is_held_by(plan.coordinator):
         return [
             f"{where}{within} and hold it: the container is untouched until then",
             "commit: stop, start there",

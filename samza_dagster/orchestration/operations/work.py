@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
@@ -136,12 +135,6 @@ class Chain:
         newest = newest_starts(self.client).get(standby)
         there = standby in self.client.view().processors
         return not there or (newest is not None and newest.uuid != asked.uuid)
-
-    def holds_destination(self, step: UnitStep) -> bool:
-        """Whether its request can hold the destination until it is committed."""
-        words = (STANDBY, FORCE_RESTART_LAST_SEEN)
-        is_place = step.kind is Kind.PLACE and step.destination not in words and not step.at_once
-        return is_place and self.can.has_own_requests
 
 
 def subject(step: UnitStep, standby: str | None) -> str:
@@ -413,7 +406,7 @@ class UnitWork:
 
     def _hold_for(self, step: UnitStep, uuid: str, attempt: int) -> HeldRequest | None:
         chain, hold = self._chain, None
-        if chain.holds_destination(step):
+        if step.is_held_by(chain.coordinator):
             name = chain.name(self.unit, step, self.standby_attempt)
             of_chain = (chain.client, chain.root_run_id, chain.holds)
             hold = HeldRequest(*of_chain, uuid, attempt, name)

@@ -10,7 +10,6 @@ from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
-    FORCE_RESTART_LAST_SEEN,
     STANDBY,
 )
 from samza_dagster.model.own_requests import RequestKind
@@ -98,16 +97,6 @@ class MovePlan:
     allow_unknown_host: bool = False
     of_standby: bool = False
     execution_id: str = ""
-
-    def holds(self, destination: str) -> bool:
-        """Whether a request for `destination` can hold it until its commit.
-
-        Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
-        """
-        return capabilities(self.coordinator).has_own_requests and destination not in (
-            STANDBY,
-            FORCE_RESTART_LAST_SEEN,
-        )
 
     @property
     def expected_host(self) -> str | None:

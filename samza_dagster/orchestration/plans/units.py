@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from samza_dagster.model import naming
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
 from samza_dagster.orchestration.plans.move import ACTIVE, HostRow, UnitLimits
@@ -57,6 +58,15 @@ class UnitStep:
     beyond_budget: bool = False
     execution_id: str = ""
     at_once: bool = False
+
+    def is_held_by(self, coordinator: str) -> bool:
+        """Whether its request holds the destination until a commit.
+
+        Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
+        """
+        is_place = self.kind is Kind.PLACE and not self.at_once
+        named = self.destination not in (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
+        return is_place and named and capabilities(coordinator).has_own_requests
 
     def text(self) -> str:
         """For a person."""

@@ -38,7 +38,7 @@ def ask(
 
     `hold`: its destination is held until the commit. Raises what the client raises.
     """
-    response, asked_ms = asked.response, None
+    response, made = asked.response, None
     is_past = response is not None and (
         response.status_code.is_terminal or bool(details_of(response).stopped)
     )
@@ -56,15 +56,7 @@ def ask(
             if hold is not None:
                 hold.forget()
             raise
-        asked_ms, deployment = made.timestamp, made.deployment_id
-    else:
-        deployment = response.deployment_id
-    return Outcome.of(
-        *(step.name, asked, step.destination or asked.destination or ""),
-        hold=hold is not None,
-        asked_ms=asked_ms,
-        deployment=deployment,
-    )
+    return Outcome.of(step, asked, made, hold=hold is not None)
 
 
 def write(

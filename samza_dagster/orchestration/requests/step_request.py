@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.requests import Request
     from samza_dagster.model import PlacementRequest
+    from samza_dagster.orchestration.plans.units import UnitStep
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
@@ -113,27 +114,26 @@ class Outcome:
     @classmethod
     def of(
         cls,
-        step: str,
+        step: UnitStep,
         asked: StepRequest,
-        destination: str,
+        made: PlacementRequest | Request | None = None,
         *,
         hold: bool = False,
-        asked_ms: int | None = None,
-        deployment: str = "",
     ) -> Outcome:
-        """A request before it is followed; `asked_ms` is when this run has written it."""
+        """A request before it is followed; `made` is what this run has written of it."""
         response = asked.response
         details = details_of(response) if response else ResponseDetails()
+        first = made or response
         return cls(
-            step=step,
+            step=step.name,
             uuid=asked.uuid,
             attempt=asked.attempt,
             status=response.status_code.value if response else "CREATED",
             message=response.response_message if response else "",
-            destination=destination,
+            destination=step.destination or asked.destination or "",
             hold=hold,
-            asked_ms=asked_ms,
-            deployment=deployment,
+            asked_ms=made.timestamp if made is not None else None,
+            deployment=first.deployment_id if first is not None else "",
             started=details.started,
             host=details.host,
         )
