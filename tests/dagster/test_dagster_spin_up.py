@@ -42,6 +42,13 @@ def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> Non
     assert datetime.fromisoformat(str(first["at"])).year > 2000, "a time that a person reads"
 
 
+def test_a_new_standby_is_waited_for_until_it_has_been_steady(world: SteppedJob, run: Run) -> None:
+    """Small at one look isn't enough."""
+    world.lag_now = {"0-1": [90]}
+    result = run("spin_up_standby", **{**ASK, "steady_s": 1})
+    assert output_metadata(result, "wait_until_warm")["steady_seconds"] >= 1
+
+
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
     world: SteppedJob, run: Run
 ) -> None:

@@ -383,7 +383,7 @@ def _verified(op: MoveOp, moved: Outcome, there: "ProcessorView") -> str:
     if str(there.mode).lower() == ACTIVE:
         if not is_awaited:
             return f"it {began}; processing wasn't waited for"
-        op.waited(UnitStep("", Kind.WAIT_PROCESSING, plan.processor), op.mover(moved))
+        op.waited(UnitStep("", Kind.WAIT_PROCESSING, plan.processor), started_by=op.mover(moved))
         return f"it {began} and processes"
     # Where Samza's AM has launched a standby elsewhere, its own word shows that it is there.
     is_elsewhere = there.host not in (None, plan.source_host) and not plan.any_host

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -26,7 +26,7 @@ from samza_dagster.orchestration.moves.planning import plan_op
 from samza_dagster.orchestration.operations.planning import PLAN
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, MovePlan, host_map
-from samza_dagster.orchestration.plans.units import Kind, UnitStep
+from samza_dagster.orchestration.plans.units import NEW, Kind, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
@@ -46,7 +46,7 @@ from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.text import clock
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient
+    from samza_dagster.client import PlacementClient
 
 GIVES_PLACE = "gives_place"
 SHOWN_SAMPLES = 200
@@ -83,12 +83,12 @@ def wait_until_warm(
     with move_op(context, samza, plan, standby) as op:
         if standby is None:
             raise ActionFailed("the new standby's id", seen=started.message)
-        if plan.if_it_fails and Leaving.of(op, standby).is_asked:
+        if plan.if_it_fails and any(one.destination for one in _leaving(op, standby)):
             context.log.info(f"standby {standby} was warm: it was asked to give its place already")
             yield dg.Output(standby, metadata={"standby": standby})
             return
         _require_own(op, standby)
-        warm = op.waited(UnitStep("", Kind.WAIT_WARM, standby)).warm_up
+        warm = op.waited(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
         assert warm is not None
         after = host_map(op.client.view())
     samples, limit = warm.samples, plan.limits.catch_up.lag_limit
@@ -140,24 +140,14 @@ def _refuse_beside_another(op: MoveOp) -> None:
             )
 
 
-@dataclass(frozen=True)
-class Leaving:
-    """How a chain's own standby gives its place to the active: relocated, removed, or neither yet."""
+def _leaving(op: MoveOp, standby: str) -> tuple[StepRequest, StepRequest]:
+    """How the chain's own standby was asked to give its place so far: to be relocated, to be removed.
 
-    relocated: StepRequest
-    removed: StepRequest
-
-    @classmethod
-    def of(cls, op: MoveOp, standby: str) -> "Leaving":
-        """As it was asked so far. A removal elsewhere was of another standby that had its id."""
-        relocated = op.standing(RELOCATE, standby, op.plan.makes_room)
-        hosts = (op.plan.destination, relocated.destination)
-        return cls(relocated, op.standing(GIVES_PLACE, standby, hosts.__contains__))
-
-    @property
-    def is_asked(self) -> bool:
-        """By this run or an earlier one of its chain; it isn't waited for any more."""
-        return self.relocated.destination is not None or self.removed.destination is not None
+    A removal elsewhere was of another standby that had its id.
+    """
+    relocated = op.standing(RELOCATE, standby, op.plan.makes_room)
+    hosts = (op.plan.destination, relocated.destination)
+    return relocated, op.standing(GIVES_PLACE, standby, hosts.__contains__)
 
 
 plan_move_via_new_standby = plan_op(
@@ -182,18 +172,17 @@ def give_place(
     """
     swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
     with move_op(context, samza, swap, standby) as op:
-        leaving, view = Leaving.of(op, standby), op.client.view()
-        if plan.keep_standby and leaving.removed.destination is not None:
+        relocated, removed = _leaving(op, standby)
+        if plan.keep_standby and removed.destination is not None:
             raise Refused(
                 f"standby {standby} is kept",
-                seen=f"request {leaving.removed.uuid} of an earlier run removes it from the job",
+                seen=f"request {removed.uuid} of an earlier run removes it from the job",
                 fix="the same with keep_standby: false goes on with the move; spin_up_standby starts"
                 " one more after it",
             )
-        asked = leaving.relocated if plan.keep_standby else leaving.removed
-        if asked.destination is None:
+        if (relocated if plan.keep_standby else removed).destination is None:
             _require_own(op, standby)
-            _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
+            _refuse_unless_it_may_move(op, standby, relocated.destination)
         if plan.keep_standby:
             outcome = op.make_room()
         else:
@@ -232,13 +221,12 @@ def standbys_after(
     return found
 
 
-def _refuse_unless_it_may_move(
-    view: "JobView", plan: MovePlan, standby: str, relocated: str | None
-) -> None:
+def _refuse_unless_it_may_move(op: MoveOp, standby: str, relocated: str | None) -> None:
     """Before a warm standby leaves: what it leaves for must still be possible.
 
     `relocated`: where an earlier run has sent it, which was to keep it.
     """
+    plan, view = op.plan, op.client.view()
     warm = view.processors.get(standby)
     active, host = view.processors.get(plan.processor), view.hosts.get(plan.destination)
     if host is None or host.state == LOST:

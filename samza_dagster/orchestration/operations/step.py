@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -90,10 +91,16 @@ class StepOp:
         assert work.outcome is not None
         return work.outcome
 
-    def waited(self, step: UnitStep, request: str = "") -> UnitWork:
-        """Wait for what the step waits for; `request` has started the container that it is about."""
+    def waited(
+        self, step: UnitStep, *, started_by: str = "", standby: str | None = None
+    ) -> UnitWork:
+        """Wait for what the step waits for; return the work that has seen it.
+
+        `started_by` is the request that has started its container, `standby` the new one of a step
+        that is about that.
+        """
         work = self._work(step)
-        work.started_by = request
+        work.started_by, work.row = started_by, replace(work.row, standby=standby)
         self._carry_out(work, lambda: False)
         return work
 
