@@ -8,7 +8,6 @@ from placement_runs import Run
 from test_dagster_holds import log_of
 
 from samza_dagster.orchestration.operations import progress_log
-from samza_dagster.orchestration.requests import heartbeat
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 from tests.rig.stepped_job import SteppedJob
@@ -19,7 +18,6 @@ MOVE = {"processor": "0", "destination": "host-2"}
 
 @pytest.fixture(autouse=True)
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
     monkeypatch.setattr(progress_log, "EVERY_MS", 0)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import dagster as dg
 import pytest
 from placement_runs import Run
 from run_results import failure, output_metadata
+from test_dagster_holds import log_of
 
 from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
@@ -42,11 +44,14 @@ def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> Non
     assert datetime.fromisoformat(str(first["at"])).year > 2000, "a time that a person reads"
 
 
-def test_a_new_standby_is_waited_for_until_it_has_been_steady(world: SteppedJob, run: Run) -> None:
-    """Small at one look isn't enough."""
+def test_a_new_standby_is_waited_for_until_it_has_been_steady(
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
+) -> None:
+    """Small at one look isn't enough. The log has a line of it, not one of each look."""
     world.lag_now = {"0-1": [90]}
     result = run("spin_up_standby", **{**ASK, "steady_s": 1})
     assert output_metadata(result, "wait_until_warm")["steady_seconds"] >= 1
+    assert log_of(instance, result).count("wait_until_warm: 0-1 90 records behind") == 1
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(

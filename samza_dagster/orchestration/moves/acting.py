@@ -138,7 +138,7 @@ class MoveOp(StepOp):
         if plan.destination == STANDBY:
             return self._move(None, lambda request: request.has_reached(RESERVING))
         assert standby is not None
-        asked = self.standing(RELOCATE, standby, plan.makes_room)
+        asked = self.find(RELOCATE, standby, plan.makes_room)
         view = self.client.view()
         if asked.destination is None:
             host = find_processor(view, standby, NEW_RUN).host
@@ -147,7 +147,7 @@ class MoveOp(StepOp):
         self.role = "asks: a request of its own for the standby"
         ends = (plan.source_host, plan.destination, plan.allowed_hosts)
         away = asked.destination or host_for_standby(view, standby, *ends, makes_room=True)
-        return self.asked(UnitStep(RELOCATE, Kind.PLACE, standby, away, at_once=True), asked)
+        return self.ask(UnitStep(RELOCATE, Kind.PLACE, standby, away, at_once=True), asked)
 
     def reserve(self, begun: Outcome | None) -> Outcome:
         """Reserve the destination; on our coordinator it is held, and nothing was stopped."""
@@ -195,12 +195,12 @@ class MoveOp(StepOp):
         self, begun: Outcome | None, until: Callable[[Outcome], bool], *, commits: bool = True
     ) -> Outcome:
         """Ask the container's own request, or go on with what an earlier op has `begun`."""
-        if begun is not None and (until(begun) or begun.ended):
-            return begun
         plan = self.plan
-        if begun is not None and not self._has_failed_since(begun):
-            return self.asked(self._step(begun.destination), begun, until=until, commits=commits)
-        asked, view = self.standing(MOVE, plan.processor, plan.means), self.client.view()
+        if begun is not None and (begun.ended or not self._has_failed_since(begun)):
+            if begun.ended or until(begun):
+                return begun
+            return self.ask(self._step(begun.destination), begun, until=until, commits=commits)
+        asked, view = self.find(MOVE, plan.processor, plan.means), self.client.view()
         if asked.destination is None:
             host = find_processor(view, plan.processor, NEW_RUN).host
             if plan.standby is not None and host == plan.expected_host:
@@ -211,7 +211,7 @@ class MoveOp(StepOp):
         self.role = ALL_IN_ONE if can else NO_HOLD
         if step.is_held_by(plan.coordinator):
             self.role = HOLDS
-        return self.asked(step, asked, until=until, commits=commits)
+        return self.ask(step, asked, until=until, commits=commits)
 
     def _has_failed_since(self, begun: Outcome) -> bool:
         """Whether the request of an earlier run has failed, and this one is to ask anew."""
@@ -302,13 +302,13 @@ def move_op(
 def _started(op: MoveOp) -> str | None:
     """The standby that the move's request has started, or starts; None for none."""
     plan = op.plan
-    asked = op.standing(SPIN_UP, plan.processor, plan.means)
+    asked = op.find(SPIN_UP, plan.processor, plan.means)
     if asked.destination is None:
         return None
     step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, asked.destination)
     start = Outcome.of(step, asked)
     if not start.ended and plan.if_it_fails == REMOVE:
-        start = op.asked(step, asked)
+        start = op.ask(step, asked)
     return start.started if start.succeeded else None
 
 
@@ -383,11 +383,11 @@ def _verified(op: MoveOp, moved: Outcome, there: "ProcessorView") -> str:
     if str(there.mode).lower() == ACTIVE:
         if not is_awaited:
             return f"it {began}; processing wasn't waited for"
-        op.waited(UnitStep("", Kind.WAIT_PROCESSING, plan.processor), started_by=op.mover(moved))
+        op.wait(UnitStep("", Kind.WAIT_PROCESSING, plan.processor), started_by=op.mover(moved))
         return f"it {began} and processes"
     # Where Samza's AM has launched a standby elsewhere, its own word shows that it is there.
     is_elsewhere = there.host not in (None, plan.source_host) and not plan.any_host
     if not is_awaited or tells or not is_elsewhere:
         return f"a standby: it {began}"
-    op.waited(UnitStep("", Kind.WAIT_REPORT, plan.processor, str(there.host)))
+    op.wait(UnitStep("", Kind.WAIT_REPORT, plan.processor, str(there.host)))
     return f"a standby: it was launched and reports from {there.host}"

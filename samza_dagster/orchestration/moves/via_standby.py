@@ -60,12 +60,12 @@ def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientRe
 
 def _spin_up(op: MoveOp) -> Outcome:
     plan = op.plan
-    asked = op.standing(SPIN_UP, plan.processor, plan.means)
+    asked = op.find(SPIN_UP, plan.processor, plan.means)
     if asked.destination is None and plan.if_it_fails:
         _refuse_beside_another(op)
     op.role = "asks: a request of our own"
     step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, plan.destination)
-    return op.asked(step, asked)
+    return op.ask(step, asked)
 
 
 @dg.op(out=dg.Out(str, description="The standby's processor id."))
@@ -88,7 +88,7 @@ def wait_until_warm(
             yield dg.Output(standby, metadata={"standby": standby})
             return
         _require_own(op, standby)
-        warm = op.waited(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
+        warm = op.wait(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
         assert warm is not None
         after = host_map(op.client.view())
     samples, limit = warm.samples, plan.limits.catch_up.lag_limit
@@ -145,9 +145,9 @@ def _leaving(op: MoveOp, standby: str) -> tuple[StepRequest, StepRequest]:
 
     A removal elsewhere was of another standby that had its id.
     """
-    relocated = op.standing(RELOCATE, standby, op.plan.makes_room)
+    relocated = op.find(RELOCATE, standby, op.plan.makes_room)
     hosts = (op.plan.destination, relocated.destination)
-    return relocated, op.standing(GIVES_PLACE, standby, hosts.__contains__)
+    return relocated, op.find(GIVES_PLACE, standby, hosts.__contains__)
 
 
 plan_move_via_new_standby = plan_op(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.operations import runner
+from samza_dagster.orchestration.operations import progress_log, runner
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.operations.work import ASKS, Chain, UnitWork
+from samza_dagster.orchestration.plans.conditions import behind, lags_by_processor, reasons_unknown
 from samza_dagster.orchestration.plans.move import MovePlan
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.requests.follow import failed, request_metadata
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
 from samza_dagster.orchestration.requests.step_request import (
+    Moment,
     Outcome,
     StepRequest,
     standing,
@@ -53,14 +53,15 @@ class StepOp:
         self.commits = OwnCommits.of_run(context)
         self._context = context
         self._plan = plan
+        self._ids: dict[str, str] = {}
         of_plan = (plan.coordinator, plan.limits, samza.holds, self.commits)
         self._chain = Chain(self.client, self.root, *of_plan)
 
-    def standing(self, step: str, processor: str, fits: Callable[[str], bool]) -> StepRequest:
+    def find(self, step: str, processor: str, fits: Callable[[str], bool]) -> StepRequest:
         """Return where the request of a step stands, as `step_request.standing` does."""
         return standing(self.client, self.root, step, processor, fits=fits)
 
-    def asked(
+    def ask(
         self,
         step: UnitStep,
         request: StepRequest | Outcome,
@@ -70,8 +71,10 @@ class StepOp:
     ) -> Outcome:
         """Ask a request, or go on with it, until it is far enough or has ended; return it.
 
-        A request that is held is committed only if the op `commits`. Raises as `carry_out` does.
+        A request that is held is committed only if the op `commits`. Raises `dg.Failure` when it
+        ends badly or takes too long, and the errors of ours.
         """
+        self._ids = {"request": request.uuid}
         work = self._work(step)
         work.commits = commits
         if isinstance(request, Outcome):
@@ -91,13 +94,11 @@ class StepOp:
         assert work.outcome is not None
         return work.outcome
 
-    def waited(
-        self, step: UnitStep, *, started_by: str = "", standby: str | None = None
-    ) -> UnitWork:
+    def wait(self, step: UnitStep, *, started_by: str = "", standby: str | None = None) -> UnitWork:
         """Wait for what the step waits for; return the work that has seen it.
 
         `started_by` is the request that has started its container, `standby` the new one of a step
-        that is about that.
+        that is about that. Raises the error of ours that tells what it has waited for in vain.
         """
         work = self._work(step)
         work.started_by, work.row = started_by, replace(work.row, standby=standby)
@@ -108,45 +109,36 @@ class StepOp:
         return UnitWork(self._chain, Unit(step.processor, "", "", (step,), ""))
 
     def _carry_out(self, work: UnitWork, is_far_enough: Callable[[], bool]) -> None:
-        """Look at the work until it has ended or is far enough; the log has what is seen of it.
-
-        Raises `dg.Failure` where its request ended badly or takes too long, and the errors of ours that ended it.
-        """
+        """Look at the work until it has ended or is far enough; the log has what is seen of it."""
         looks = runner.Looks(self.client, self._plan.limits.timeout_s, self._log)
-        beat, told = (
-            Heartbeat(self._log, elapsed_ms),
-            len(work.outcome.timeline if work.outcome else ()),
-        )
-        beat.begin("")
+        told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + progress_log.EVERY_MS
         try:
             work.begin(elapsed_ms())
             while work.row.status in UNDER_WAY:
-                now_ms = elapsed_ms()
+                now_ms, is_over = elapsed_ms(), False
                 try:
                     looks.read_if_due(now_ms)
                     if work.needs_lags:
                         looks.read_lags(now_ms)
                     work.look(looks.job(), looks.reported, now_ms)
+                    is_over = work.row.status not in UNDER_WAY or is_far_enough()
                     looks.answered()
                 except Unreachable as error:
                     looks.wait_for(error, now_ms)
-                for one in work.outcome.timeline[told:] if work.outcome else ():
+                for one in _timeline(work)[told:]:
+                    seen = f"{one.stage}: {one.status}: {one.message}"
+                    self._log(f"{seen} (+{one.since_request_ms} ms)")
                     told += 1
-                    self._log(
-                        f"{one.stage}: {one.status}: {one.message} (+{one.since_request_ms} ms)"
-                    )
-                if work.row.status not in UNDER_WAY or is_far_enough():
+                if is_over:
                     break
-                is_steady = work.warm_up is not None and work.warm_up.steady_ms is not None
-                beat(f"{work.trouble}{is_steady or ''}", partial(self._line, work, now_ms))
+                if state != (state := _state(work)) or now_ms >= due_ms:
+                    due_ms = now_ms + progress_log.EVERY_MS
+                    self._log(self._line(work, now_ms))
                 time.sleep(runner.POLL_S)
         except dg.DagsterExecutionInterruptedError:
-            seen = (
-                f"cancelled while request {work.row.uuid} is in flight"
-                if work.row.uuid
-                else "cancelled"
-            )
-            self._context.log.warning(f"{self._context.op.name}: {seen}: {work.give_back()}")
+            request = f" while request {work.row.uuid} is in flight" if work.row.uuid else ""
+            told_of = f"{self._context.op.name}: cancelled{request}: {work.give_back()}"
+            self._context.log.warning(told_of, extra=self._ids)
             raise
         if work.row.status in (UnitStatus.FAILED, UnitStatus.STUCK):
             raise work.error or self._failure(work)
@@ -157,7 +149,10 @@ class StepOp:
         if request.ended:
             return failed(op, request, self._plan.before, self.client)
         if work.row.status is UnitStatus.STUCK:
-            why = f"{why}: {work.give_back()}"
+            limit = f"{self._plan.limits.timeout_s:g} s"
+            why = (
+                f"request {request.uuid} has no end in {limit} ({request.said}); {work.give_back()}"
+            )
         return dg.Failure(
             description=f"{op}: {why}",
             metadata=request_metadata(request.uuid, request.timeline),
@@ -165,7 +160,7 @@ class StepOp:
         )
 
     def _log(self, text: str) -> None:
-        self._context.log.info(f"{self._context.op.name}: {text}")
+        self._context.log.info(f"{self._context.op.name}: {text}", extra=self._ids)
 
     def _line(self, work: UnitWork, now_ms: int) -> str:
         row, step, request = work.row, work.step, work.outcome
@@ -177,8 +172,8 @@ class StepOp:
                 filter(None, (f"request {request.uuid} is {request.said}", work.trouble))
             )
         seen = seen_now(self.client, step.processor, row.uuid)
-        left_s = ((row.until_ms or now_ms) - now_ms) / 1000
-        return f"waiting: {what}; {seen}; {time_left(left_s)}"
+        left_s = max(0, (row.until_ms or now_ms) - now_ms) / 1000
+        return f"waiting: {what}; {seen}; {left_s:.0f} s left"
 
     # What becomes of a standby that was started for work that has failed.
 
@@ -186,8 +181,8 @@ class StepOp:
         """Stop a standby and remove it from the job, by one request of the run's chain."""
         there = self.client.view().processors.get(standby)
         # A removal from another host was of another standby that had its id.
-        asked = self.standing(step, standby, lambda host: there is None or host == there.host)
-        return self.asked(UnitStep(step, Kind.STOP_STANDBY, standby), asked)
+        asked = self.find(step, standby, lambda host: there is None or host == there.host)
+        return self.ask(UnitStep(step, Kind.STOP_STANDBY, standby), asked)
 
     def settle(
         self, standby: str, host: str, fate: str, *, started_by: str, step: str, anew: str
@@ -214,3 +209,38 @@ class StepOp:
             told = f"what became of standby {standby} isn't known: {error}"
         self._context.log.warning(told)
         return told
+
+
+def _timeline(work: UnitWork) -> Sequence[Moment]:
+    return work.outcome.timeline if work.outcome is not None else ()
+
+
+def _state(work: UnitWork) -> str:
+    """What a line of the log is due for at once when it changes."""
+    is_steady = work.warm_up is not None and work.warm_up.steady_ms is not None
+    return f"{work.trouble}{' steady' if is_steady else ''}"
+
+
+def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> str:
+    """What is known of a container and of the action for it, for a line of the log.
+
+    How far its stores are behind tells how far its restore is. Raises nothing of ours: a
+    line of the log ends no wait.
+    """
+    try:
+        view = client.view()
+        actions = (*view.actions, *view.queued) if request else ()
+        parts = [f"its action is at {a.stage}" for a in actions if a.uuid == request]
+        found = view.processors.get(processor_id)
+        if found is None:
+            parts.append(f"{processor_id} isn't in the job")
+            return ", ".join(parts)
+        where = f" on {found.host}" if found.host else ""
+        parts.append(f"{processor_id} is {found.state}{where}")
+        replicas = client.lag()
+        lags, reasons = lags_by_processor(replicas), reasons_unknown(replicas)
+        if processor_id in lags:
+            parts.append(behind(lags[processor_id], reasons.get(processor_id, "")))
+        return ", ".join(parts)
+    except SamzaDagsterError as error:
+        return f"{processor_id} can't be looked at: {error.seen or error.asked}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now
+from samza_dagster.orchestration.operations.step import seen_now
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.unit
@@ -35,26 +35,3 @@ def test_a_look_that_fails_ends_no_wait() -> None:
     client = world.client()
     world.away = True
     assert seen_now(client, "0") == "0 can't be looked at: no broker answers"
-
-
-def test_a_line_is_made_when_it_is_due_and_of_each_that_is_waited_for() -> None:
-    """Two that stand differently don't drive each other's lines."""
-    now_ms, lines, made = 0, list[str](), list[str]()
-
-    def line() -> str:
-        made.append("x")
-        return "looked"
-
-    first, second = (Heartbeat(lines.append, lambda: now_ms) for _ in range(2))
-    first.begin("stopping")
-    for at_ms in range(0, 61_000, 300):
-        now_ms = at_ms
-        first("stopping", line)
-        second("behind", "1 is behind")
-    assert len(made) == 2
-    assert lines.count("looked") == 2
-    assert lines.count("1 is behind") == 3
-    beat = Heartbeat(lines.append, lambda: now_ms)
-    beat("steady", "a")
-    beat("behind", "b")
-    assert lines[-2:] == ["a", "b"]
