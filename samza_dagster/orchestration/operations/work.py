@@ -38,7 +38,6 @@ from samza_dagster.orchestration.requests.verify import (
     LagSeen,
     NewReports,
     OwnCommits,
-    Verification,
     not_running,
 )
 
@@ -171,7 +170,7 @@ class UnitWork:
         self._began_ms = self._looked_ms = 0
         self._step_began_ms: int | None = None
         self._reports = NewReports()
-        self._verification: Verification | None = None
+        self._since: int | None = None
         self._again = False
 
     @property
@@ -337,7 +336,7 @@ class UnitWork:
         return self._is_verified(step, view, reported, now_ms)
 
     def _next(self, now_ms: int, **changes: object) -> None:
-        self._began_ms, self._step_began_ms, self._verification = now_ms, None, None
+        self._began_ms, self._step_began_ms, self._since = now_ms, None, None
         self.row = replace(
             self.row,
             at=self.row.at + 1,
@@ -563,24 +562,22 @@ class UnitWork:
         self, step: UnitStep, view: JobView, reported: Reported | None, now_ms: int
     ) -> bool:
         """Look for the signs that a started container works, each within its time."""
-        row, limits = self.row, self._chain.limits
-        found = view.processors.get(step.processor)
-        verification = self._verification = self._verification or self._verify(step)
-        expected = verification.expected
+        found, expected = view.processors.get(step.processor), self._expected(step)
         is_own, is_back = step.processor == self.unit.processor, step.kind is Kind.WAIT_BACK
         if not is_back and not expected.is_awaited:
             self._next(now_ms)
             return True
         lag = self._lag(reported, found) if is_back else LagSeen()
-        lacks, committed = verification.look(view, lag.why_not), verification.committed
+        works = not not_running(found, expected.former) and self._works(expected, found)
+        lacks = expected.missing(found, works=works, lag=lag.why_not)
         if is_own:
-            row = self.row = replace(
-                row,
+            self.row = replace(
+                self.row,
                 lag=lag.records,
                 now_on=(found.host if found else "") or "",
                 execution=(found.execution_id if found else "") or "",
-                committed=row.committed if committed is None else committed,
             )
+        row = self.row
         if lacks is None:
             why = self._seen_working(expected, lag.records)
             first_s = (now_ms - self._began_ms) / 1000
@@ -592,7 +589,7 @@ class UnitWork:
             return True
         within_s = lacks.within_s
         if self._again and not_running(found, self.unit.former):
-            within_s = max(within_s, limits.timeout_s)
+            within_s = max(within_s, self._chain.limits.timeout_s)
         until_ms = self._began_ms + round(max(within_s, 1.0) * 1000)
         if now_ms > until_ms:
             what = "processor" if expected.is_active else "standby"
@@ -610,9 +607,9 @@ class UnitWork:
         )
         return False
 
-    def _verify(self, step: UnitStep) -> Verification:
+    def _expected(self, step: UnitStep) -> Expected:
         unit, limits, is_back = self.unit, self._chain.limits, step.kind is Kind.WAIT_BACK
-        expected = Expected(
+        return Expected(
             step.processor,
             unit.stops_active if is_back else step.kind is Kind.WAIT_PROCESSING,
             limits.verify_timeout_s,
@@ -620,16 +617,22 @@ class UnitWork:
             reports_from=step.destination if step.kind is Kind.WAIT_REPORT else "",
             lag_s=limits.lag_s,
         )
-        return Verification(self._chain.client, expected, self._own_commits_since)
 
-    def _own_commits_since(self) -> int:
-        """The former process is dead: what is committed from now on is the new one's.
-
-        Of one that is another process by now no earlier run has told.
-        """
-        end = self._chain.client.checkpoints_end
-        mover = self.started_by or self.row.uuid
-        return end() if self._again else self._chain.commits.since(mover, end)
+    def _works(self, expected: Expected, found: ProcessorView | None) -> bool:
+        """Whether the sign of its work is there, if one is waited for."""
+        if not expected.is_awaited:
+            return True
+        if not expected.is_active:
+            return found is not None and found.last_seen_host == expected.reports_from
+        if self._since is None:
+            # The former process is dead: what is committed from now on is the new one's. Of one that
+            # is another process by now no earlier run has told.
+            end = self._chain.client.checkpoints_end
+            mover = self.started_by or self.row.uuid
+            self._since = end() if self._again else self._chain.commits.since(mover, end)
+        progress = self._chain.client.processing(expected.processor, self._since)
+        self.row = replace(self.row, committed=progress.end)
+        return progress.processing
 
     def _lag(self, reported: Reported | None, found: ProcessorView | None) -> LagSeen:
         limits, unit = self._chain.limits, self.unit

@@ -1,7 +1,7 @@
 """Whether a container that was started works: one judge for moves, drains and bounces.
 
-`Expected` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
-begin. How often, and for how long, is up to whoever asks.
+`OwnCommits` keeps where a process's commits begin; all else is pure. How often, and for how long, is up
+to whoever asks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from samza_dagster.orchestration.chain import others_of_chain, remember, remembe
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
+    from samza_dagster.client import ProcessorView, ReplicaLag
 
 SINCE = "since"
 MOST_KEPT = 40
@@ -134,42 +134,6 @@ def not_running(found: ProcessorView | None, former: str | None = None) -> str:
     if former is not None and found.execution_id == former:
         return f"it still runs as {found.execution_id}"
     return ""
-
-
-class Verification:
-    """Looks at one container. `since` tells where commits of its new process begin, at the first look.
-
-    `committed` is where the checkpoint topic ended when it was looked at last.
-    """
-
-    def __init__(
-        self, client: PlacementClient, expected: Expected, since: Callable[[], int]
-    ) -> None:
-        self.expected = expected
-        self.committed: int | None = None
-        self._client = client
-        self._read_since = since
-        self._since: int | None = None
-
-    def look(self, view: JobView, lag: str = "") -> Missing | None:
-        """What is missing now. Raises `Unreachable`."""
-        found = view.processors.get(self.expected.processor)
-        works = not not_running(found, self.expected.former) and self.works()
-        return self.expected.missing(found, works=works, lag=lag)
-
-    def works(self) -> bool:
-        """Whether its sign is there, if one is waited for. Raises `Unreachable`."""
-        expected = self.expected
-        if not expected.is_awaited:
-            return True
-        if not expected.is_active:
-            found = self._client.view().processors.get(expected.processor)
-            return found is not None and found.last_seen_host == expected.reports_from
-        if self._since is None:
-            self._since = self._read_since()
-        progress = self._client.processing(expected.processor, self._since)
-        self.committed = progress.end
-        return progress.processing
 
 
 @dataclass(frozen=True)
