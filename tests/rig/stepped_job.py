@@ -48,8 +48,7 @@ class SteppedJob(PlayedJob):
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
     Of a request that is waited for it goes on by one status each time that the one before was
-    taken; so does one at its `goes_on_after`th look
-    without a wait, of which an op that waits has fewer. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
+    taken; so does one at its `goes_on_after`th look. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
     are on or were, and `any_host` is what the AM takes for ANY_HOST.
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is

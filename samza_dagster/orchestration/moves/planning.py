@@ -33,6 +33,7 @@ from samza_dagster.orchestration.operations.planning import (
     require_commits_readable,
     tag_run,
 )
+from samza_dagster.orchestration.operations.step import KEEP
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
@@ -210,16 +211,22 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
         )
     if plan.destination != STANDBY and not own:
         steps += _steps(plan)
-    limits = plan.limits
+    verify_s, fate = plan.limits.verify_timeout_s, plan.if_it_fails
     if plan.kind == START_STANDBY:
-        warm = limits.catch_up
+        warm = plan.limits.catch_up
         steps.append(
-            f"wait until it is at most {warm.lag_limit:,} records behind for"
-            f" {warm.steady_s:g} s (within {warm.timeout_s:g} s)"
+            f"wait until it is at most {warm.lag_limit:,} records behind for {warm.steady_s:g} s"
+            f" (within {warm.timeout_s:g} s)"
         )
-        steps += _steps_after_warm(plan)
-    elif limits.verify_timeout_s:
-        steps.append(f"verify that it runs and processes (within {limits.verify_timeout_s:g} s)")
+    if fate:
+        gives = "stops and is removed; its store stays there, warm"
+        gives = "leaves for another legal host and is kept" if plan.keep_standby else gives
+        steps += [f"the new standby on `{plan.destination}` {gives}", *_steps(plan)]
+    if verify_s and (fate or plan.kind != START_STANDBY):
+        steps.append(f"verify that it runs and processes (within {verify_s:g} s)")
+    if fate:
+        kept = "kept" if fate == KEEP else "removed"
+        steps.append(f"if it fails before that, the new standby is {kept}")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     refusal, notices = ruled.refusal, [*ruled.notices]
     if plan.kind == FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
@@ -242,26 +249,6 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
             f"{plan.action} of {plan.processor}: {refusal}", hosts=rows_of(about, ruled.hosts)
         )
     return "\n".join(lines)
-
-
-def _steps_after_warm(plan: MovePlan) -> list[str]:
-    """What `move_via_new_standby` does once its standby is warm; nothing for another action."""
-    if not plan.if_it_fails:
-        return []
-    gives = (
-        f"the new standby leaves `{plan.destination}` for another legal host and is kept"
-        if plan.keep_standby
-        else f"the new standby stops and is removed; its store stays on `{plan.destination}`"
-    )
-    return [
-        gives,
-        f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}` (within"
-        f" {plan.limits.request_expiry_s:g} s) and hold it: the container is untouched until then",
-        "commit: stop, start there, over the store that the standby has kept warm",
-        f"verify that it runs and processes (within {plan.limits.verify_timeout_s:g} s)",
-        "if it fails before that, the new standby is "
-        + ("kept" if plan.if_it_fails == "keep" else "removed"),
-    ]
 
 
 def _steps(plan: MovePlan) -> list[str]:

@@ -76,7 +76,6 @@ def _decides(
         return MovePlan(
             job=f"{view.job_name}/{view.job_id}",
             action=choose.__name__,
-            deployment_id=view.deployment_id or "",
             processor=config.processor,
             source_host=find_processor(view, config.processor).host,
             destination=choice.destination,

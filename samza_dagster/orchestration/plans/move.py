@@ -79,7 +79,6 @@ class MovePlan:
 
     job: str
     action: str
-    deployment_id: str
     processor: str
     source_host: str | None
     destination: str

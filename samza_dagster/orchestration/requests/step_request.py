@@ -80,7 +80,6 @@ class Moment:
     """
 
     step: str
-    uuid: str
     status: str
     message: str
     at_ms: int
@@ -147,7 +146,7 @@ class Outcome:
         began = self.timeline[0].at_ms if self.timeline else at_ms
         began = began if self.asked_ms is None else self.asked_ms
         stage = stage_of(response, self.timeline)
-        moment = Moment(self.step, self.uuid, status, message, at_ms, max(0, at_ms - began), stage)
+        moment = Moment(self.step, status, message, at_ms, max(0, at_ms - began), stage)
         details = details_of(response)
         return replace(
             self,

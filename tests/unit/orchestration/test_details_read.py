@@ -34,7 +34,7 @@ def response(status: StatusCode, text: str = "…", **details: Any) -> Placement
 
 
 def at(stage: str) -> list[Moment]:
-    return [Moment("move", str(UUID(int=1)), "IN_PROGRESS", "…", 1, 0, stage)]
+    return [Moment("move", "IN_PROGRESS", "…", 1, 0, stage)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ AFTER = (HostRow("b", "alive", ("0 active",)), HostRow("c", "alive", ()))
 
 
 def moment(message: str, ms: int, stage: str = "") -> Moment:
-    return Moment("move", "u", "IN_PROGRESS", message, 0, ms, stage)
+    return Moment("move", "IN_PROGRESS", message, 0, ms, stage)
 
 
 def outcome(*moments: Moment) -> Outcome:
