@@ -162,7 +162,7 @@ def drained(
 def _carry_out(
     context: dg.OpExecutionContext, samza: SamzaClientResource, plan: UnitsPlan
 ) -> Collection[UnitWork]:
-    """Carries the plan out. Raises `dg.Failure` with what failed and what is left."""
+    """Carry the plan out; return its units. Raises `dg.Failure` with what failed and what is left."""
     client = samza.client
     work = runner.Runner(
         *(client, plan, root_run_id(context), RunLedger(context, plan), samza.holds),
@@ -207,7 +207,7 @@ def _settle_standbys(
     plan: UnitsPlan,
     units: Collection[UnitWork],
 ) -> str:
-    """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
+    """Remove or keep the standbys of units that didn't end well; return what became of them."""
     op, outcomes = StepOp(context, samza, plan), list[str]()
     for work in units:
         row, unit = work.row, work.unit
@@ -226,7 +226,7 @@ def _settle_standbys(
 
 
 def _refusals(client: PlacementClient, units: Sequence[Unit]) -> list[str]:
-    """What the client's own rules say against the first request of each unit.
+    """Return what the client's own rules say against the first request of each unit.
 
     Of the stops that Samza's AM counts `_over_budget` tells: they add up over all steps.
     """
@@ -246,7 +246,7 @@ def _refusals(client: PlacementClient, units: Sequence[Unit]) -> list[str]:
 
 
 def _over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
-    """Units with a container that their steps stop more often than Samza's AM may let pass."""
+    """Return the units with a container that their steps stop more often than Samza's AM may let pass."""
     found: list[str] = []
     stops = _stops(units)
     for unit in units:
@@ -259,7 +259,7 @@ def _over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
 
 
 def _budget_notices(view: JobView, units: Sequence[Unit]) -> tuple[str, ...]:
-    """What is to be known of the stops that Samza's AM counts, before the units' own."""
+    """Return the notices of stops that Samza's AM counts, before the units' own."""
     parts = (
         view.stop_budgets[processor].notice(stops)
         for processor, stops in _stops(units).items()

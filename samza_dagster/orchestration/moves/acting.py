@@ -122,7 +122,7 @@ def carry_out(
 
 
 class MoveOp(StepOp):
-    """What an op does of a move; `role` says whether it has asked."""
+    """Carries out one op of a move; `role` says whether the op has asked."""
 
     def __init__(
         self, context: dg.OpExecutionContext, samza: SamzaClientResource, plan: MovePlan
@@ -188,7 +188,7 @@ class MoveOp(StepOp):
         return replace(ended, since_ms=time.time_ns() // 1_000_000)
 
     def mover(self, ended: Outcome) -> str:
-        """Return by what name the end of a move is remembered."""
+        """Return the name under which the run remembers where the moved container's commits begin."""
         return ended.uuid or self.plan.processor
 
     def _move(
@@ -214,7 +214,7 @@ class MoveOp(StepOp):
         return self.ask(step, asked, until=until, commits=commits)
 
     def _has_failed_since(self, begun: Outcome) -> bool:
-        """Whether the request of an earlier run has failed, and this one is to ask anew."""
+        """Return whether the request has failed since an earlier run: this run asks anew then."""
         latest = on_record(self.client, begun.uuid) if self.is_again else None
         return latest is not None and has_failed(self.client, latest)
 
@@ -230,7 +230,7 @@ def _observes(request: Outcome) -> str:
 
 
 def _destination(plan: MovePlan, view: "JobView") -> str:
-    """STANDBY, or the host that was meant by it when that standby has left it since."""
+    """Return STANDBY, or its former host by name once the standby has left that host."""
     standby = view.processors.get(plan.standby) if plan.standby is not None else None
     if plan.destination != STANDBY or plan.kind == FAIL_OVER or standby is None:
         return plan.destination
@@ -238,7 +238,7 @@ def _destination(plan: MovePlan, view: "JobView") -> str:
 
 
 def _nothing(step: str, host: str | None) -> Outcome:
-    """The outcome of a step whose end is there already."""
+    """Return the outcome of a step that has nothing to ask."""
     return Outcome(step, "", 0, "SUCCEEDED", "nothing to ask", host or "")
 
 
@@ -249,7 +249,7 @@ def move_op(
     plan: MovePlan,
     standby: str | None = None,
 ) -> Generator[MoveOp]:
-    """An op of a move, each error as a failure; then `standby`, the plan's own, is settled.
+    """Yield the op of a move; turn errors into failures, and settle the plan's extra `standby` then.
 
     Only for a plan that says so (`if_it_fails`); it is said in the log and in the metadata
     of the failure. Without a standby it is the one that is being started, which it is too late
@@ -300,7 +300,7 @@ def move_op(
 
 
 def _started(op: MoveOp) -> str | None:
-    """The standby that the move's request has started, or starts; None for none."""
+    """Return the standby that the run's request has started, or starts; None for none."""
     plan = op.plan
     asked = op.find(SPIN_UP, plan.processor, plan.means)
     if asked.destination is None:
@@ -354,7 +354,7 @@ def verify_placement(
 
 
 def _there(view: "JobView", plan: MovePlan) -> "ProcessorView":
-    """The container, which runs where it was sent; raises `ActionFailed` otherwise."""
+    """Return the container; raises `ActionFailed` unless it runs where it was sent."""
     found, wanted = view.processors.get(plan.processor), plan.expected_host
     why = not_running(found)
     if found is None or why:
@@ -373,7 +373,7 @@ def _there(view: "JobView", plan: MovePlan) -> "ProcessorView":
 
 
 def _verified(op: MoveOp, moved: Outcome, there: "ProcessorView") -> str:
-    """What shows that the container works; waits for that, and raises `ActionFailed` without it."""
+    """Wait for the sign that the container works; return it, or raise `ActionFailed` without it."""
     plan, tells = op.plan, capabilities(op.plan.coordinator).tells_what_runs
     if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:
         # Its former process may commit, and report, until it is dead.

@@ -124,9 +124,9 @@ def _require_own(op: MoveOp, standby: str) -> None:
 
 
 def _refuse_beside_another(op: MoveOp) -> None:
-    """Before a chain starts a standby for its move: the one that it has started elsewhere is gone.
+    """Raise `Refused` while a standby lives that the chain has started for its move elsewhere.
 
-    Raises `Refused` otherwise: nobody would give that one back.
+    Nobody would give that one back.
     """
     there = op.client.view().processors
     for standby, start in newest_starts(op.client).items():
@@ -141,7 +141,7 @@ def _refuse_beside_another(op: MoveOp) -> None:
 
 
 def _leaving(op: MoveOp, standby: str) -> tuple[StepRequest, StepRequest]:
-    """How the chain's own standby was asked to give its place so far: to be relocated, to be removed.
+    """Return the requests by which the chain's own standby is relocated, and removed, as they stand.
 
     A removal elsewhere was of another standby that had its id.
     """

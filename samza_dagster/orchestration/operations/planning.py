@@ -1,4 +1,4 @@
-"""What the ops that plan share: how a plan is shown, kept for re-executions, and found again.
+"""How an op shows its plan, keeps it for re-executions, and finds it again.
 
 A dry run says how long an active is expected to be down: as long as was measured last.
 """
@@ -40,7 +40,7 @@ Plan = TypeVar("Plan", bound=MovePlan | UnitsPlan)
 
 
 def plan_outs(of: type, preview: str = "The plan as text, on a dry run.") -> dict[str, dg.Out]:
-    """The outs of an op that plans: the plan to be carried out, or a text alone."""
+    """Return the outs of an op that plans: the plan to be carried out, or a text alone."""
     return {
         PLAN: dg.Out(of, is_required=False, description="What the next ops carry out."),
         PREVIEW: dg.Out(str, is_required=False, description=preview),
@@ -56,7 +56,7 @@ def plan_output(
     asked: Mapping[str, Any],
     dry_run: bool,
 ) -> dg.Output[Any]:
-    """The plan as its op's output, with the record that re-executions for what was `asked` find.
+    """Return the plan as its op's output, with the record that re-executions for what was `asked` find.
 
     On a dry run it is the text alone, with the downtime that is expected.
     """
@@ -77,7 +77,7 @@ def plan_output(
 def plan_of_chain(
     context: dg.OpExecutionContext, of: type[Plan], asked: Mapping[str, Any]
 ) -> Plan | None:
-    """The plan that an earlier run of this chain made for the same ask."""
+    """Return the plan that an earlier run of this chain made for the same ask."""
     record = former_plan(context.instance, others_of_chain(context), asked)
     return None if record is None else read_back(of, record)
 
@@ -155,7 +155,7 @@ def _number(value: object) -> float | None:
 
 
 def _expected_downtime(context: dg.OpExecutionContext, plan: MovePlan | UnitsPlan) -> str:
-    """For a dry run: what was measured last, or that nothing was, or that no active is stopped."""
+    """Return a dry run's line: what was measured last, that nothing was, or that no active is stopped."""
     if not plan.stops_active:
         return NONE_STOPPED
     tags = context.run.tags

@@ -67,7 +67,7 @@ class Ledger(Protocol):
 
 
 class Looks:
-    """The job and its lags as they were read last. Who doesn't answer is waited for `timeout_s`."""
+    """Keeps the job and its lags as they were read last; waits `timeout_s` for who doesn't answer."""
 
     def __init__(
         self, client: PlacementClient, timeout_s: float, log: Callable[[str], object]
@@ -102,7 +102,7 @@ class Looks:
             self.reported = Reported.read(self._client, now_ms)
 
     def answered(self) -> None:
-        """Note that all that was asked has been answered."""
+        """Note that Kafka and the coordinator have answered."""
         self._away_since = None
 
     def wait_for(self, error: Unreachable, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""One step carried out by an op of its own, and what becomes of a standby where the work has failed."""
+"""One step carried out by an op of its own, and the end of a standby whose move has failed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEEP, REMOVE = "keep", "remove"
 
 
 class StepOp:
-    """What an op does by itself of a plan: one step at a time, looked at until it is far enough.
+    """Carries out one step of a plan at a time, by `UnitWork`, until it is far enough.
 
     What the run holds and hasn't committed is given back by its resource when it ends.
     """
@@ -95,7 +95,7 @@ class StepOp:
         return work.outcome
 
     def wait(self, step: UnitStep, *, started_by: str = "", standby: str | None = None) -> UnitWork:
-        """Wait for what the step waits for; return the work that has seen it.
+        """Wait as the step says; return the work that has seen the end of it.
 
         `started_by` is the request that has started its container, `standby` the new one of a step
         that is about that. Raises the error of ours that tells what it has waited for in vain.
@@ -216,13 +216,13 @@ def _timeline(work: UnitWork) -> Sequence[Moment]:
 
 
 def _state(work: UnitWork) -> str:
-    """What a line of the log is due for at once when it changes."""
+    """Return the state whose change is logged at once."""
     is_steady = work.warm_up is not None and work.warm_up.steady_ms is not None
     return f"{work.trouble}{' steady' if is_steady else ''}"
 
 
 def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> str:
-    """What is known of a container and of the action for it, for a line of the log.
+    """Return what is known of a container and of its action, for a line of the log.
 
     How far its stores are behind tells how far its restore is. Raises nothing of ours: a
     line of the log ends no wait.

@@ -228,7 +228,7 @@ class UnitWork:
         self._found[self.step.name] = asked
 
     def go_on_with(self, request: Outcome) -> None:
-        """Follow the request of its step from where somebody else of its chain has followed it to."""
+        """Follow the request of its step on from where another op of the chain has left it."""
         assert self.step is not None
         self._request = self.outcome = request
         self._hold_for(self.step, request.uuid, request.attempt)
@@ -619,7 +619,7 @@ class UnitWork:
         )
 
     def _works(self, expected: Expected, found: ProcessorView | None) -> bool:
-        """Whether the sign of its work is there, if one is waited for."""
+        """Return whether the sign of its work is there, if one is waited for."""
         if not expected.is_awaited:
             return True
         if not expected.is_active:

@@ -60,7 +60,7 @@ class UnitStep:
     at_once: bool = False
 
     def is_held_by(self, coordinator: str) -> bool:
-        """Whether its request holds the destination until a commit.
+        """Return whether its request holds the destination until a commit.
 
         Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
         """
@@ -192,7 +192,7 @@ class UnitsPlan:
 
     @property
     def stops_active(self) -> bool:
-        """Whether an active is down for a while."""
+        """Return whether an active is down for a while."""
         return any(unit.stops_active for unit in self.units)
 
     @property

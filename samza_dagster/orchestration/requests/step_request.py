@@ -119,7 +119,7 @@ class Outcome:
         *,
         hold: bool = False,
     ) -> Outcome:
-        """A request before it is followed; `made` is what this run has written of it."""
+        """Return a request before it is followed; `made` is what this run has written of it."""
         response = asked.response
         details = details_of(response) if response else ResponseDetails()
         first = made or response

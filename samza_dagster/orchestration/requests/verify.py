@@ -80,9 +80,9 @@ _NO_REPORT_FIX = "look at the container's log; Samza's AM starts it again if it 
 
 @dataclass(frozen=True)
 class Missing:
-    """What isn't seen of a container yet, and within how many seconds of its start it has to be.
+    """A sign that a container works, not seen yet, and due within so many seconds of its start.
 
-    `sign` is what it doesn't do yet, in a word or two.
+    `sign` names it in a word or two, `seen` says what was seen instead.
     """
 
     seen: str
@@ -113,7 +113,7 @@ class Expected:
         return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
 
     def missing(self, found: ProcessorView | None, *, works: bool, lag: str = "") -> Missing | None:
-        """The first that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
+        """Return the first sign that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
         if why := not_running(found, self.former):
             return Missing(why, self.verify_s)
         if works:
