@@ -14,15 +14,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from samza_dagster.directories import CONFIG_FILE_VARIABLE, config_file
 from samza_dagster.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.connection import Connection, client_config_of, zookeeper_config_of
 
 _PREFIX = "SAMZA_DAGSTER_"
 _OF_A_JOB = ("bootstrap_servers", "job_name", "job_id")
@@ -107,8 +105,6 @@ class Configuration:
 
     def client_settings(self) -> dict[str, str]:
         """librdkafka's: of the job's properties, and of the file that `client_config` names, which win."""
-        from samza_dagster.metadata.connection import Connection, client_config_of
-
         surroundings = _surroundings(self.said)
         if config := self.value("config"):
             return dict(Connection.from_properties(config, surroundings).client_config)
@@ -116,14 +112,10 @@ class Configuration:
 
     def zookeeper_settings(self) -> dict[str, str]:
         """Of the file that `zookeeper_config` names; empty without one."""
-        from samza_dagster.metadata.connection import zookeeper_config_of
-
         return zookeeper_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
         """The connection to the job. Raises `InvalidInput` that names what is missing or wrong."""
-        from samza_dagster.metadata.connection import Connection
-
         for name in ("bootstrap_servers", "job_name"):
             if not self.value(name):
                 raise InvalidInput(
@@ -167,8 +159,6 @@ def configuration(
 
 def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
     """What the job's properties say that nothing as strong says."""
-    from samza_dagster.metadata.connection import Connection
-
     path, _, rank = said["config"]
     read = Connection.from_properties(path, _surroundings(said))
     found = {name: SaidSetting(getattr(read, name), path, rank) for name in _OF_A_JOB}

@@ -23,10 +23,6 @@ DOCUMENTS: Mapping[str, str] = {
     "verify": "ok, records, complete, first_number, first_at_ms, last_at_ms, head, state_head, kept_since_ms, unread, starts,"
     " predecessors, violation",
     "processor status": "version, agreed, barrier, awaited, duplicates, processors, without_processor, troubles",
-    "incidents": "job, summary, cut, incidents",
-    "acknowledge": "job, group, reason, written",
-    "bounce status": "bounces",
-    "bounce status RUN": "bounce, processors",
     "anything that fails": "error, asked, seen, fix, exit_code",
 }
 """Command → the fields of its document; behind a colon the kind of an object, or of each in it."""

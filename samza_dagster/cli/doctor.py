@@ -6,12 +6,20 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata, util
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from confluent_kafka import libversion
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.client import JobView, LeaderView, PlacementClient, ReplicaLag
+from samza_dagster.client.access import wall_clock_ms
+from samza_dagster.client.host_clocks import disagreements
+from samza_dagster.client.replica_lag import LOST_FIX, lost_changelogs
+from samza_dagster.client.views import LOST_STATE, NO_LEADER
+from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.errors import (
     InvalidInput,
@@ -20,10 +28,10 @@ from samza_dagster.errors import (
     Unreachable,
     some_of,
 )
+from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.version import __version__
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, LeaderView, ReplicaLag
     from samza_dagster.metadata.connection import Connection
 
 _CONFIGURED = "it is said which job on which cluster is meant"
@@ -32,7 +40,6 @@ _EXTRAS = {
     "spark": "pyspark",
     "coordinator": "prometheus_client",
     "postgres": "dagster_postgres",
-    "zookeeper": "kazoo",
     "sandbox": "dagster_webserver",
 }
 """Extra → a module that it brings."""
@@ -124,10 +131,6 @@ def _broker_findings(
     target: Target, connection: Connection, has_config: bool
 ) -> Iterator[Condition]:
     """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""
-    from pathlib import Path
-
-    from samza_dagster.coordinator import diagnosis
-
     yield from diagnosis.access_findings(connection, has_config=has_config)
     if has_config:
         yield from diagnosis.report(Path(target.configuration().value("config")), connection)
@@ -141,11 +144,6 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
     None of a clock while nobody reports, and none at all before a job's first deployment, which
     this command is for, too. Raises `Unreachable`.
     """
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.client.access import wall_clock_ms
-    from samza_dagster.client.host_clocks import disagreements
-    from samza_dagster.client.views import NO_LEADER
-
     try:
         client = PlacementClient(connection)
     except MalformedRecord:
@@ -174,9 +172,6 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
 
 def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
     """One line for each store's changelog that isn't as its replicas need it, else one for all. Pure."""
-    from samza_dagster.client.replica_lag import LOST_FIX, lost_changelogs
-    from samza_dagster.client.views import NO_LEADER
-
     check, lost = "every store's changelog is there, and whole", lost_changelogs(lags)
     for seen in lost.values():
         yield Condition(check, False, seen, LOST_FIX)
@@ -187,8 +182,6 @@ def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
 
 def coordinator_findings(view: JobView) -> Iterator[Condition]:
     """Who coordinates the job, and what of it doesn't run. Pure."""
-    from samza_dagster.client.views import LOST_STATE
-
     if view.leader is not None:
         yield _led(view.leader)
     if view.agreement is not None:
@@ -259,8 +252,6 @@ def judged(disagreements: Mapping[str, str]) -> list[Condition]:
 
 def machine_findings() -> Iterator[Condition]:
     """What is installed here; nothing is asked of anybody else."""
-    from confluent_kafka import libversion
-
     versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
     versions.append(f"librdkafka {libversion()[0]}")
@@ -273,8 +264,6 @@ def machine_findings() -> Iterator[Condition]:
 
 
 def _java(*, is_needed: bool) -> Condition:
-    from samza_dagster.sandbox.java_check import find_java
-
     check = "a Java that Spark, the sandbox and containers run on is on this machine"
     try:
         java = find_java()

@@ -8,6 +8,8 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, print_json, print_table
+from samza_dagster.coordinator.clock import wall_clock_ms
+from samza_dagster.coordinator.fencing import left_logins
 from samza_dagster.errors import InvalidInput
 
 _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|d)?")
@@ -95,9 +97,6 @@ def gc(
 
 
 def _logins(target: Target, has_unregistered_ended: bool, *, dry_run: bool, as_json: bool) -> None:
-    from samza_dagster.coordinator.clock import wall_clock_ms
-    from samza_dagster.coordinator.fencing import left_logins
-
     connection = target.connection()
     with busy("Asking the brokers …"):
         found = left_logins.find(

@@ -28,8 +28,6 @@ _OWN = "samza_dagster.cli.own_requests"
 _COMMANDS = {
     "place": _Command("Move or restart a container."),
     "fail-over": _Command("Start an active on the host of its standby.", f"{_OWN}:fail_over"),
-    "acknowledge": _Command("Let auto_failover act again on a group that failed over."),
-    "incidents": _Command("Show what auto_failover told, and what became of it."),
     "control-standby": _Command(
         "Spin up one more standby, or stop one.", f"{_OWN}:control_standby"
     ),
@@ -45,7 +43,6 @@ _COMMANDS = {
     "snapshots": _Command("Keep tables of where a fleet is and how far behind.", extra="spark"),
     "verify": _Command("Check the job's audit history."),
     "gc": _Command("Remove finished placement messages."),
-    "bounce": _Command("Show rolling bounces."),
     "instance": _Command("Write the dagster.yaml of a Dagster instance."),
     "doctor": _Command(
         "Check machine, brokers, job and coordinator; say what mends them.", extra="coordinator"
@@ -54,9 +51,7 @@ _COMMANDS = {
     "monitoring": _Command("Write alert rules for Prometheus and a dashboard for Grafana."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
-    "processor": _Command(
-        "Run a standalone processor over ZooKeeper, or show its group.", extra="zookeeper"
-    ),
+    "processor": _Command("Run a standalone processor over ZooKeeper, or show its group."),
     "sandbox": _Command(
         "Run Kafka and a job on this machine.", "samza_dagster.sandbox.commands:sandbox", "sandbox"
     ),

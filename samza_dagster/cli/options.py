@@ -16,7 +16,6 @@ from samza_dagster.configuration import (
     flag,
     variable,
 )
-from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -98,20 +97,6 @@ BOOTSTRAP_OPTIONS = [setting(name) for name in ("bootstrap_servers", "config", "
 """The brokers and the login there."""
 
 
-def _named_job(job_name: str | None, job_id: str | None) -> str:
-    said = Target.of(job_name=job_name, job_id=job_id).configuration().value
-    name = said("job_name")
-    return f"{name}/{said('job_id') or DEFAULT_JOB_ID}" if name else ""
-
-
-job_options = gathered("job", _named_job, setting("job_name"), setting("job_id"))
-"""Adds which job is meant where no cluster is asked; the command gets `<name>/<id>`, empty without."""
-prefix_option = click.option(
-    "--prefix",
-    default="",
-    metavar="PREFIX",
-    help="The job's `prefix` in its YAML, where a code location has several jobs.",
-)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
 )

@@ -13,14 +13,19 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
+from samza_dagster.client.group import known_jobs
 from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata.job_owner import deployed_jobs
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 from samza_dagster.model.naming import jobs_of, with_ids
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
+from samza_dagster.snapshots.fleet import stream
+from samza_dagster.snapshots.workers import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from samza_dagster.metadata import Connection
-    from samza_dagster.snapshots import FleetSnapshot
 
 
 def _settings(
@@ -127,10 +132,6 @@ def stream_command(
       samza-dagster snapshots stream --job 'orders-*/1' --job billing/2 --uri s3a://lake/samza
       samza-dagster snapshots stream --once --json | jq '.unread'
     """
-    from samza_dagster.snapshots import Tables, Workers, take_fleet
-    from samza_dagster.snapshots.fleet import stream
-    from samza_dagster.snapshots.workers import spark_session
-
     tables = Tables(uri, storage)
     with busy("Looking for the jobs …"):
         jobs_of_target(target, names)
@@ -169,13 +170,9 @@ def jobs_of_target(target: Target, names: Sequence[str]) -> list[Connection]:
 
     def deployed() -> list[str]:
         if cluster.zookeeper:
-            from samza_dagster.client.group import known_jobs
-            from samza_dagster.metadata.zookeeper import ZooKeeperAddress
-
             return known_jobs(
                 ZooKeeperAddress(cluster.zookeeper, settings=cluster.zookeeper_config)
             )
-        from samza_dagster.metadata.job_owner import deployed_jobs
 
         return deployed_jobs(cluster.bootstrap_servers, cluster.client_config)
 

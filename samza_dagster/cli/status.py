@@ -12,6 +12,7 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.cli.watching import watch_options, watched
+from samza_dagster.client.checks import find_processor
 from samza_dagster.client.requests import Request
 from samza_dagster.client.signs_of_life import SignsOfLife, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
@@ -345,8 +346,6 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> bool:
 
 
 def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -> JobView:
-    from samza_dagster.client.checks import find_processor
-
     with busy("Reading the job …"):
         view = client.known_view()
         processor = find_processor(view, processor_id)

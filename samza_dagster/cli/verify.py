@@ -10,12 +10,14 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.client import audit_history
+from samza_dagster.client.audit_history import AuditHistory, exported
 from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.placement import verification
+from samza_dagster.placement.verification import Head, Verdict
 
 if TYPE_CHECKING:
-    from samza_dagster.client.audit_history import AuditHistory
     from samza_dagster.placement.certificates import AuditRecord
-    from samza_dagster.placement.verification import Head, Verdict
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
@@ -62,8 +64,6 @@ def verify(
       samza-dagster verify --config job.properties --export history.jsonl
       samza-dagster verify --from-file history.jsonl --json
     """
-    from samza_dagster.placement import verification
-
     kept = _parsed_head(head)
     history = _history(target, from_file)
     theirs = None if from_file is not None else _deployment_of_an_am(target)
@@ -92,8 +92,6 @@ def verify(
 
 
 def _history(target: Target, from_file: TextIO | None) -> AuditHistory:
-    from samza_dagster.client import audit_history
-
     if from_file is None:
         with busy("Reading the history …"):
             return audit_history.read_history(target.connection())
@@ -116,8 +114,6 @@ def _deployment_of_an_am(target: Target) -> str | None:
 
 
 def _parsed_head(text: str | None) -> Head | None:
-    from samza_dagster.placement.verification import Head
-
     if text is None:
         return None
     match = _HEAD.fullmatch(text)
@@ -129,8 +125,6 @@ def _parsed_head(text: str | None) -> Head | None:
 
 
 def _export(history: AuditHistory, path: Path) -> None:
-    from samza_dagster.client.audit_history import exported
-
     try:
         with path.open("w", encoding="utf-8") as file:
             file.writelines(exported(history))

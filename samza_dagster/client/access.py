@@ -6,9 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
+from samza_dagster.client.group import GroupReader, GroupSession
+from samza_dagster.client.group_view import by_processor
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.state_source import CoordinatorState, TopicStateSource
@@ -22,9 +24,6 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
-
-if TYPE_CHECKING:
-    from samza_dagster.client.group import GroupReader, GroupSession
 
 _Part = TypeVar("_Part")
 _SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
@@ -102,8 +101,6 @@ class JobAccess:
 
     @classmethod
     def _of_group(cls, connection: Connection) -> Self:
-        from samza_dagster.client.group import GroupSession
-
         group = GroupSession(connection)
         return cls(
             store=group.store,
@@ -133,8 +130,6 @@ class JobAccess:
     def _read_metadata(self) -> JobView:
         base = self.reader().view(self.job_name, self.job_id, self.now_ms())
         if self.whole_processors:
-            from samza_dagster.client.group_view import by_processor  # late: a run's start
-
             base = by_processor(base)
         return replace(base, fatal=tuple(dict.fromkeys(self.bad_keys)))
 

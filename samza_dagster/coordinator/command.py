@@ -116,7 +116,6 @@ def run_command(
         --token-file token --url-file coordinator.url --adopt
     """
     # A missing extra is told now, and not at the first GET /metrics.
-    import prometheus_client  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.openmetrics import exposition
 
 from samza_dagster.coordinator.standby_lags import running_standbys
 from samza_dagster.placement.condition import degraded
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Lag, Phase, Processor, Role
 from samza_dagster.version import __version__
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PREFIX = "samza_dagster_"
@@ -129,15 +130,11 @@ class JobMetrics:
         return max(0, self._now_ms - min(responded)) / 1000 if responded else 0.0
 
     def _build(self) -> Metric:
-        from prometheus_client.core import InfoMetricFamily
-
         labels = {"job": self._state.job, "run": self._state.deployment_id}
         text = "the coordinator's release, and the deployment (run) that it leads"
         return InfoMetricFamily(f"{_PREFIX}build", text, value={**labels, "version": __version__})
 
     def _counted(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily
-
         for name in sorted({*COUNTERS, *self._counters}):
             text = COUNTERS.get(name, "a counter of the coordinator")
             metric = CounterMetricFamily(
@@ -153,8 +150,6 @@ class JobMetrics:
 
     def _gauge(self, name: str, text: str, values: Mapping[str, float], by: str = "") -> Metric:
         """`values` by their label `by`; without one there is a single value."""
-        from prometheus_client.core import GaugeMetricFamily
-
         metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job", by] if by else ["job"])
         for label, value in values.items():
             metric.add_metric([self._state.job, label] if by else [self._state.job], value)
@@ -203,9 +198,6 @@ class JobMetrics:
 
 def render(metrics: JobMetrics) -> bytes:
     """The page in OpenMetrics text."""
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.openmetrics import exposition
-
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)  # pyright: ignore[reportArgumentType] - it has what is needed
     generate = cast(

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from confluent_kafka import KafkaError, KafkaException, admin
+
 from samza_dagster.errors import (
     InvalidInput,
     MissingPrerequisite,
@@ -101,8 +103,6 @@ class Authorizer:
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
         """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
-        from confluent_kafka import KafkaError
-
         kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
         unwanted = [deletion(user, kind) for user in users]
         if unwanted:
@@ -146,8 +146,6 @@ class Authorizer:
             return once()
 
     def _result(self, asked: str, future: Any, within_s: float, ignore: int | None) -> Any:
-        from confluent_kafka import KafkaException
-
         try:
             return future.result(within_s + 1)
         except TimeoutError as error:
@@ -158,8 +156,6 @@ class Authorizer:
             raise self._failure(asked, error) from error
 
     def _failure(self, asked: str, error: Any) -> SamzaDagsterError:
-        from confluent_kafka import KafkaError
-
         what, servers = error.args[0], self._cluster.bootstrap_servers
         if what.code() == KafkaError.SECURITY_DISABLED:
             return MissingPrerequisite(
@@ -188,8 +184,6 @@ def _mechanism(name: str) -> Any:
 
 def _kinds() -> Any:
     """The client's module of words; it re-exports what its type hints call private."""
-    from confluent_kafka import admin
-
     return admin
 
 

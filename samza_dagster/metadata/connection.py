@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import javaproperties
+
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import naming
 
@@ -204,8 +206,6 @@ def zookeeper_config_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 def read_properties(path: Path, asked: str) -> dict[str, str]:
     """A Java properties file; raises `InvalidInput` that names the file."""
-    import javaproperties
-
     try:
         with path.open(encoding="utf-8") as file:
             return javaproperties.load(file)  # pyright: ignore[reportUnknownMemberType]

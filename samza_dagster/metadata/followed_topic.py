@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from samza_dagster.metadata.job_topics import ANSWER_S, partitions_of
 from samza_dagster.metadata.kafka_client import KafkaCluster, asked_until, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.metadata.topic_reader import TopicRecord
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-    from confluent_kafka.admin import (
-        AdminClient,
-        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
-    )
 
 _BATCH = 500
 _POLL_S = 0.05
@@ -64,8 +62,6 @@ class FollowedTopic:
         call within `ANSWER_S`, or a later one that asks after a silence; the next call connects
         anew and goes on where this one was, neither skipping nor repeating records.
         """
-        from confluent_kafka import KafkaException
-
         asked = f"follow topic {self.topic}"
         try:
             if self._consumer is None:
@@ -89,8 +85,6 @@ class FollowedTopic:
 
         Raises `Unreachable` when no broker answers.
         """
-        from confluent_kafka import KafkaException
-
         if self._consumer is None:
             return ()
         try:
@@ -111,8 +105,6 @@ class FollowedTopic:
             consumer.close()
 
     def _open(self) -> None:
-        from confluent_kafka import TopicPartition
-
         partitions = partitions_of(self._admin, self.topic)
         if not partitions:
             self._was_missing = True
@@ -133,8 +125,6 @@ class FollowedTopic:
 
     def _begin(self, consumer: Consumer, partitions: tuple[int, ...]) -> dict[int, int]:
         """Where each partition ends, or begins if the topic has come since the first call."""
-        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
-
         if self._was_missing:
             return dict.fromkeys(partitions, OFFSET_BEGINNING)
         places = dict.fromkeys(self._without_leader(consumer), OFFSET_END)

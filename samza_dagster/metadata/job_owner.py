@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from confluent_kafka import KafkaException
+
 from samza_dagster.errors import (
     InvalidInput,
     MalformedRecord,
@@ -153,8 +155,6 @@ def deployed_jobs(servers: str, client_config: Mapping[str, str]) -> list[str]:
     A topic's name has `-` for `_`, so which job's it is stands in the topic alone. One that can't be
     read now isn't listed. Raises `Unreachable` when no broker answers.
     """
-    from confluent_kafka import KafkaException
-
     cluster = KafkaCluster(servers, client_config)
     try:
         with cluster.admin() as admin:

@@ -11,7 +11,22 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
+
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    ListOffsetsResultInfo,  # pyright: ignore[reportPrivateImportUsage]
+    OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import (
@@ -27,12 +42,6 @@ from samza_dagster.metadata.kafka_client import (
 )
 from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.metadata.topic_reader import TopicRecord
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.admin import ListOffsetsResultInfo as Listed  # pyright: ignore[reportPrivateImportUsage]
-    from confluent_kafka.admin import OffsetSpec as Spec  # pyright: ignore[reportPrivateImportUsage]
 
 _Key = TypeVar("_Key")
 
@@ -130,8 +139,6 @@ class KafkaJobTopics:
         self, topics: Collection[str], *, committed_only: bool = False
     ) -> tuple[Ranges, dict[str, str]]:
         """The same, and the brokers' id of each topic that may be described; one that is made anew has another."""
-        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
-
         names = sorted(set(topics))
         ids: dict[str, str] = {}
         unread: dict[tuple[str, int], KafkaError] = {}
@@ -159,8 +166,6 @@ class KafkaJobTopics:
         self, asked: Collection[tuple[str, int, int]]
     ) -> dict[tuple[str, int, int], int]:
         """The first record of each partition at or after each time; one question per time."""
-        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
-
         found: dict[tuple[str, int, int], int] = {}
         left = set(asked)
         with self._answered("read the offsets of changelogs at the times of reports"):
@@ -178,9 +183,6 @@ class KafkaJobTopics:
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
         """Records of all partitions, of the last `last_ms` before the newest of each."""
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
-
         unread: dict[tuple[str, int], KafkaError] = {}
         with self._answered(f"read topic {topic}"):
             wanted = _partitions(self._admin, [topic], unread)
@@ -225,8 +227,6 @@ class KafkaJobTopics:
     def _read(
         self, consumer: Consumer, left: list[TopicPartition], ends: Mapping[int, int]
     ) -> Iterator[TopicRecord | Unreachable]:
-        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
-
         topic, pending = left[0].topic, {tp.partition for tp in left}
         consumer.assign(left)
         deadline = self._monotonic() + ANSWER_S
@@ -262,8 +262,6 @@ class KafkaJobTopics:
 
     @contextmanager
     def _answered(self, asked: str) -> Generator[None]:
-        from confluent_kafka import KafkaException
-
         try:
             yield
         except KafkaException as error:
@@ -272,16 +270,12 @@ class KafkaJobTopics:
 
 def _raise_if_lost(errors: Collection[KafkaError]) -> None:
     """For a client that reaches no partition: `KafkaException`, unless the brokers said of all why."""
-    from confluent_kafka import KafkaException
-
     lost = [error for error in errors if _is_loss(error)]
     if lost:
         raise KafkaException(lost[0])
 
 
 def _is_loss(error: KafkaError) -> bool:
-    from confluent_kafka import KafkaError
-
     passing = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
     return error.code() not in passing and not is_final(error)
 
@@ -303,17 +297,17 @@ def _partitions(
 def _listed(
     kept: KeptClient[AdminClient],
     wanted: Collection[tuple[str, int]],
-    spec: Spec | Mapping[tuple[str, int], Spec | None] | None,  # its makers never give None
+    spec: OffsetSpec
+    | Mapping[tuple[str, int], OffsetSpec | None]
+    | None,  # its makers never give None
     unread: dict[tuple[str, int], KafkaError],
     *,
     committed_only: bool = False,
-) -> dict[tuple[str, int], Listed]:
+) -> dict[tuple[str, int], ListOffsetsResultInfo]:
     """An offset of each of these partitions; those that can't be read go to `unread`.
 
     `spec` is the same for all of them, or each one's own.
     """
-    from confluent_kafka import IsolationLevel, TopicPartition
-
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
 
     def ask(
@@ -340,8 +334,6 @@ def _answers(
     What seems lost is asked for once more, by a new client, which has to find out who leads; and again where
     the broker hasn't yet heard of the epoch in which it leads, as just after it was fenced.
     """
-    from confluent_kafka import KafkaException
-
     found: dict[_Key, Any] = {}
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S
@@ -371,8 +363,6 @@ def _answers(
 
 def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
-    from confluent_kafka import KafkaException
-
     found, errors = _described(kept, [topic])
     if errors:
         raise KafkaException(errors[topic])
@@ -384,7 +374,6 @@ def _described(
 ) -> tuple[dict[str, Any], dict[str, KafkaError]]:
     """Each topic that exists, and why another can't be described."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
-    from confluent_kafka import KafkaError, TopicCollection
 
     def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type

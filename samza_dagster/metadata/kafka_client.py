@@ -9,16 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, UnknownTopic, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata import shared_readers
 from samza_dagster.metadata.connection import Connection, redacted
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Producer
-    from confluent_kafka.admin import AdminClient
 
 _log = logging.getLogger(__name__)
 _Client = TypeVar("_Client")
@@ -74,8 +73,6 @@ class KafkaCluster:
         `report_ends`: it tells the end of the partition, within 25 ms of reaching it.
         The group `samza-dagster-reader` is only a name that the client needs.
         """
-        from confluent_kafka import Consumer
-
         own = {
             "group.id": "samza-dagster-reader",
             "enable.auto.commit": "false",
@@ -104,8 +101,6 @@ class KafkaCluster:
         broker keeps it open). One that isn't idempotent may write a record twice, and begins at
         once: to get its id from the brokers takes another up to a second.
         """
-        from confluent_kafka import Producer
-
         settings = {"enable.idempotence": str(is_idempotent), "acks": "all", "linger.ms": "0"}
         if transactional_id is None:
             settings["message.timeout.ms"] = str(timeout_ms)
@@ -118,8 +113,6 @@ class KafkaCluster:
 
     def admin(self) -> AdminClient:
         """A client that creates and describes topics."""
-        from confluent_kafka.admin import AdminClient
-
         return self._make(AdminClient, self._settings({}))
 
     def unreachable(self, asked: str, deadline_s: float, seen: str = "") -> Unreachable:
@@ -140,8 +133,6 @@ class KafkaCluster:
         in time. Raises `InvalidInput` for an error that is neither a broker's absence nor a
         missing right.
         """
-        from confluent_kafka import KafkaError
-
         part = topic if partition < 0 else f"{topic}-{partition}"
         asked = f"read topic {topic}" if partition < 0 else f"read partition {partition} of {topic}"
         fix = "start a broker that has a replica of it"
@@ -170,8 +161,6 @@ class KafkaCluster:
         self, asked: str, error: KafkaError, deadline_s: float, topic: str = ""
     ) -> SamzaDagsterError:
         """Our error for an error of the client."""
-        from confluent_kafka import KafkaError
-
         code = error.code()
         if topic and code in (
             KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -188,8 +177,6 @@ class KafkaCluster:
         return self.unreachable(asked, deadline_s, error.str())
 
     def _make(self, kind: Callable[[dict[str, Any]], _Client], settings: dict[str, Any]) -> _Client:
-        from confluent_kafka import KafkaException
-
         try:
             with interrupts_deferred():
                 return kind(settings)
@@ -214,8 +201,6 @@ class KafkaCluster:
 
     def _note_error(self, error: KafkaError) -> None:
         """That all brokers are down follows each reason, and is none beside it."""
-        from confluent_kafka import KafkaError
-
         down = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the public name has the underscore
         at, reason = self._last_error
         if not (down and reason):
@@ -239,8 +224,6 @@ def end_producer(producer: Producer | None) -> None:
 
     Not for a transactional one: its `close` waits for the brokers, minutes while they hang.
     """
-    from confluent_kafka import KafkaException
-
     if producer is not None:
         producer.purge()  # `close` alone waits without a deadline
         try:
@@ -274,8 +257,6 @@ def asked_until(
     leader which is gone was to answer takes its `share_of` the time and not all of it. Raises the
     first `KafkaException` when the time is over, and one that `is_final` at once.
     """
-    from confluent_kafka import KafkaException
-
     deadline = time.monotonic() + deadline_s
     failed: list[KafkaException] = []
     while True:
@@ -302,15 +283,11 @@ def is_of_another_epoch(error: KafkaError) -> bool:
 
     So it is for a moment after a broker was restarted, or frozen and fenced. librdkafka doesn't call it retriable.
     """
-    from confluent_kafka import KafkaError
-
     return error.code() in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
 
 
 def is_final(error: KafkaError) -> bool:
     """No broker would answer otherwise: a lack of rights, a limit, a setting that can't be."""
-    from confluent_kafka import KafkaError
-
     return error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,

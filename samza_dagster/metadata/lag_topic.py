@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.metadata.connection import Connection
@@ -14,9 +15,6 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from samza_dagster.metadata.topics import COMPACTED, ensure_topic
 from samza_dagster.model.naming import lag_topic
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
 
 JobId = tuple[str, str]
 _ANSWER_S = 10.0
@@ -36,8 +34,6 @@ def publish_fleet(
     A None for a value removes what is known of that standby. Returns what couldn't be written, by job,
     and why: some of that job's may be written then. Raises `Unreachable` when no broker answers.
     """
-    from confluent_kafka import KafkaException
-
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
     names = {job: lag_topic(*job) for job in jobs}
     with closing(KafkaJobTopics(cluster)) as topics:
@@ -74,8 +70,6 @@ def brokers_time_ms(connection: Connection) -> int:
     The record deletes what nobody has written. Raises `Unreachable` when no broker answers,
     `InvalidInput` without the right to write there, or where producers date the topic's records.
     """
-    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
-
     cluster = KafkaCluster.of(connection)
     job = connection.job_name, connection.job_id
     topic, asked = lag_topic(*job), f"ask the brokers for the time, by topic {lag_topic(*job)}"

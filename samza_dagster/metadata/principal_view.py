@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 
 DEADLINE_S = 3.0
@@ -127,8 +129,6 @@ class PrincipalView:
 
         Raises `Unreachable` when there is none.
         """
-        from confluent_kafka import KafkaException
-
         deadline = time.monotonic() + self.deadline_s
         answers: dict[str, Answer] = {}
         why = ""
@@ -182,8 +182,6 @@ class PrincipalView:
 
 
 def _tells(found: Any, topic: str) -> bool:
-    from confluent_kafka import KafkaError
-
     error = found.topics[topic].error
     return error is None or error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 
@@ -195,8 +193,6 @@ def lacking(
 
     A topic that doesn't exist yet lacks nothing. Raises `Unreachable`, about what was `asked`.
     """
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
     admin: Any = cluster.admin()
     with admin:
         futures = admin.describe_topics(

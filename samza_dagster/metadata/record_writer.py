@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from samza_dagster.metadata.topic_reader import TopicEnd
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
 
 
 class RecordWriter:
@@ -47,8 +45,6 @@ class RecordWriter:
         Raises `InvalidInput` when the topic doesn't exist or refuses it, `Unreachable` when
         no broker answers in time: whether it was written is then unknown.
         """
-        from confluent_kafka import KafkaException
-
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
             if not self._topic_seen:

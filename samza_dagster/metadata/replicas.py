@@ -6,15 +6,17 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from samza_dagster.metadata.kafka_client import KafkaCluster
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import (
-        ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
-        ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
-    )
 
 TRANSACTIONS = "__transaction_state"
 """Kafka's own topic, without which no transaction is committed."""
@@ -214,8 +216,6 @@ def kept_topic(name: str, metadata: ClusterMetadata, config: Mapping[str, str] |
 
 def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:
     """Brokers and topics as one broker names them. Raises `Unreachable` about what was `asked`."""
-    from confluent_kafka import KafkaException
-
     with cluster.admin() as admin:
         try:
             return admin.list_topics(timeout=timeout_s)
@@ -231,9 +231,6 @@ def topic_configs(
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
-
     if not names:
         return {}
     found: dict[str, dict[str, str] | None] = {}

@@ -13,10 +13,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 _LEADS_S = 1.0
 _lock = threading.Lock()
@@ -89,8 +88,6 @@ class _SharedReader:
 
     def assign(self, places: list[TopicPartition]) -> None:
         """As a consumer's; one that has others' leaders would find out these after a second."""
-        from confluent_kafka import KafkaException
-
         if self._was_lent:
             with contextlib.suppress(KafkaException):  # the reading says it with a deadline
                 self.consumer.list_topics(places[0].topic, timeout=_LEADS_S)

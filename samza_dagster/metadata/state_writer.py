@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from samza_dagster.errors import Fenced, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
@@ -22,9 +24,6 @@ from samza_dagster.metadata.state_topic import (
     read_snapshot,
 )
 from samza_dagster.metadata.topic_reader import TopicEnd
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
 
 Records = Sequence[tuple[str, bytes, bytes | None]]
 """Topic, key, value (None deletes); all go to partition 0."""
@@ -163,8 +162,6 @@ class StateWriter:
 
     def _fence(self, transactional_id: str, deadline: float, timeout_s: float) -> Producer:
         """Takes the id over: whoever had it is refused from now on, what it left open is aborted."""
-        from confluent_kafka import KafkaException
-
         producer = self._cluster.producer(
             transactional_id=transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
         )
@@ -259,8 +256,6 @@ class StateWriter:
         return True
 
     def _try_until(self, deadline: float) -> None:
-        from confluent_kafka import KafkaException
-
         producer = self._producer
         assert producer is not None
         while True:
@@ -318,8 +313,6 @@ class StateWriter:
             raise self._cluster.unreachable(asked, self._timeout_s, error.str())
 
     def _abort(self, producer: Producer, asked: str, deadline: float) -> None:
-        from confluent_kafka import KafkaException
-
         while True:
             try:
                 producer.abort_transaction(max(remaining_s(deadline), 0.1))
@@ -342,8 +335,6 @@ class StateWriter:
         return None if isinstance(failure, Unreachable) else failure
 
     def _failure(self, asked: str, error: KafkaError, timeout_s: float) -> SamzaDagsterError:
-        from confluent_kafka import KafkaError
-
         if error.code() in (
             KafkaError._FENCED,  # noqa: SLF001 - the public name has the underscore
             KafkaError.PRODUCER_FENCED,

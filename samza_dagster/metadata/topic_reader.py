@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
 from samza_dagster.metadata.kept_client import KeptClient
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.1
@@ -71,8 +70,6 @@ class TopicEnd:
 
         One question has its `share_of` the time, and who leads is asked anew before the next.
         """
-        from confluent_kafka import KafkaException, TopicPartition
-
         asked = f"read the end of topic {self._topic}"
         deadline = time.monotonic() + deadline_s
         with self._kept[committed_only].use() as consumer:
@@ -115,8 +112,6 @@ class TopicEnd:
             kept.close()
 
     def _exists(self, consumer: Consumer, timeout_s: float) -> bool:
-        from confluent_kafka import KafkaException
-
         try:
             return self._topic in consumer.list_topics(timeout=max(timeout_s, 0.1)).topics
         except KafkaException:
@@ -129,8 +124,6 @@ class TopicReader:
     def __init__(
         self, cluster: KafkaCluster, topic: str, *, committed_only: bool, start: int = 0
     ) -> None:
-        from confluent_kafka import TopicPartition
-
         self._cluster = cluster
         self._topic = topic
         self._consumer = cluster.reader(committed_only=committed_only)
@@ -229,8 +222,6 @@ class TopicTail:
             self._thread.join()
 
     def _run(self) -> None:
-        from confluent_kafka import TopicPartition
-
         while not self._closed.is_set():
             consumer = self._cluster.reader(committed_only=self._committed_only, report_ends=False)
             consumer.assign([TopicPartition(self._topic, 0, self._position)])
@@ -253,8 +244,6 @@ class TopicTail:
                 heard_s = time.monotonic()
 
     def _is_answered(self, consumer: Consumer) -> bool:
-        from confluent_kafka import KafkaException
-
         try:
             consumer.list_topics(self._topic, timeout=_ANSWER_S)
         except KafkaException as error:
@@ -283,8 +272,6 @@ def _close(consumer: Consumer) -> None:
 
 def _received(message: Message) -> tuple[TopicRecord | None, str | None]:
     """The record, or the error's text; neither for an end of the partition."""
-    from confluent_kafka import KafkaError
-
     error = message.error()
     if error is None:
         at_ms, offset = message.timestamp()[1], cast("int", message.offset())

@@ -7,7 +7,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    ClusterMetadata,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from samza_dagster.errors import InvalidInput, UnknownTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
@@ -22,10 +28,6 @@ from samza_dagster.metadata.replicas import (
     shortcomings,
     topic_configs,
 )
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError
-    from confluent_kafka.admin import ClusterMetadata  # pyright: ignore[reportPrivateImportUsage]
 
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.05
@@ -201,9 +203,6 @@ def _create(
     timeout_s: float,
 ) -> frozenset[str]:
     """Those that weren't there; with `rehearse` those that could be made."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
-
     asked = f"create topics {', '.join(spec.name for spec in specs)}"
     created: set[str] = set()
     forbidden: list[str] = []
@@ -253,8 +252,6 @@ def _no_right_to_create(cluster: KafkaCluster, topics: Sequence[str]) -> Invalid
 
 
 def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout_s: float) -> None:
-    from confluent_kafka import KafkaException
-
     deadline = time.monotonic() + timeout_s
     unread: dict[int, KafkaError] = {}
     consumer = cluster.reader(committed_only=False)
@@ -279,8 +276,6 @@ def _unread(
     consumer: Consumer, name: str, partitions: int, timeout_s: float
 ) -> dict[int, KafkaError]:
     """The partitions that have no leader; when all have one, those whose leader doesn't answer."""
-    from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
-
     known = consumer.list_topics(name, timeout=timeout_s).topics[name]
     if known.error is not None:
         raise KafkaException(known.error)

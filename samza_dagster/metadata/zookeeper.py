@@ -11,17 +11,26 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
+from kazoo import exceptions as kazoo
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    SessionClosedRequireSaslError,
+)
+from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
+from kazoo.recipe.cache import TreeCache
+from kazoo.retry import RetryFailedError
+
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.zookeeper_settings import (
     LOGIN_SETTINGS,
     check_settings,
     kazoo_options,
 )
-
-if TYPE_CHECKING:
-    from kazoo.client import KazooClient
 
 SESSION_S = 30.0
 """`job.coordinator.zk.session.timeout.ms` of Samza, by default."""
@@ -121,16 +130,8 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
     """A session that lives until `stop`, over lost connections, and is renewed when it expires.
 
     A call that has no answer within a sixth of the session's time fails. Raises `Unreachable` when no
-    server answers in time, `InvalidInput` for a login that is refused, `MissingPrerequisite` without kazoo.
+    server answers in time, `InvalidInput` for a login that is refused.
     """
-    try:
-        from kazoo.client import KazooClient
-    except ModuleNotFoundError as error:
-        raise MissingPrerequisite(
-            "kazoo, which speaks to ZooKeeper",
-            seen=str(error),
-            fix="pip install 'samza_dagster[zookeeper]'",
-        ) from error
     asked, attempts = f"a session with ZooKeeper at {address.hosts}", _Attempts()
     client = KazooClient(
         hosts=address.hosts,
@@ -164,8 +165,6 @@ def make_path(zookeeper: Nodes, path: str) -> None:
 
     kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and dies of.
     """
-    from kazoo.exceptions import NodeExistsError, NoNodeError
-
     if zookeeper.exists(path) is not None:
         return
     try:
@@ -179,8 +178,6 @@ def make_path(zookeeper: Nodes, path: str) -> None:
 
 def tree_of(zookeeper: Nodes, path: str) -> Tree:
     """A copy of all below `path`, not yet started."""
-    from kazoo.recipe.cache import TreeCache
-
     return cast("Tree", TreeCache(zookeeper, path))
 
 
@@ -190,9 +187,6 @@ def reached(asked: str) -> Generator[None]:
 
     Where ZooKeeper answers, and refuses, it is an `InvalidInput`: to ask again is of no use.
     """
-    from kazoo import exceptions as kazoo
-    from kazoo.handlers.threading import KazooTimeoutError
-
     try:
         yield
     except (kazoo.NoAuthError, kazoo.InvalidACLError) as error:
@@ -231,8 +225,6 @@ class _Attempts(logging.LoggerAdapter[logging.Logger]):
         self.failure: BaseException | None = None
 
     def log(self, level: int, msg: object, *args: Any, **more: Any) -> None:
-        from kazoo.retry import RetryFailedError
-
         found = sys.exception()
         if found is not None and not isinstance(found, RetryFailedError):  # which says no more
             self.failure = found
@@ -242,8 +234,6 @@ class _Attempts(logging.LoggerAdapter[logging.Logger]):
 
 def _bounded(answer_s: float) -> object:
     """kazoo's handler for threads; a result that is waited for without a time is so for `answer_s`."""
-    from kazoo.exceptions import KazooException
-    from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
     class BoundedResult(AsyncResult):
         def get(self, block: bool = True, timeout: float | None = None) -> object:
@@ -269,9 +259,6 @@ def _bounded(answer_s: float) -> object:
 
 
 def _start(client: KazooClient, attempts: _Attempts, within_s: float) -> None:
-    from kazoo.exceptions import KazooException, SessionClosedRequireSaslError
-    from kazoo.handlers.threading import KazooTimeoutError
-
     try:
         client.start(timeout=cast("Any", within_s))
         cast("ZooKeeper", client).exists("/")  # it is connected before it has logged in

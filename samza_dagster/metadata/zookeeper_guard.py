@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+from kazoo.exceptions import RolledBackError, RuntimeInconsistency
+from kazoo.protocol.serialization import Create as Creation
+from kazoo.security import OPEN_ACL_UNSAFE
+
 from samza_dagster.errors import Fenced
 from samza_dagster.metadata.zookeeper import NodeStat, ZooKeeper
 
@@ -83,8 +87,6 @@ class GuardedSession:
 
         Raises `Fenced`, or kazoo's error of the one that can't be done.
         """
-        from kazoo.exceptions import RolledBackError, RuntimeInconsistency
-
         transaction = self._zookeeper.transaction()
         transaction.check(self._node, -1)
         for write in writes:
@@ -110,8 +112,5 @@ class GuardedSession:
 
     def _creation(self, write: Create) -> object:
         """kazoo's transactions make no node whose data is null."""
-        from kazoo.protocol.serialization import Create as Creation
-        from kazoo.security import OPEN_ACL_UNSAFE
-
         acl: Sequence[object] = self._zookeeper.default_acl or OPEN_ACL_UNSAFE
         return Creation(self._zookeeper.chroot + write.path, write.data, acl, int(write.ephemeral))

@@ -16,11 +16,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samza_dagster.errors import InvalidInput, MissingPrerequisite
+from kazoo.security import ACL, Id
+
+from samza_dagster.errors import InvalidInput
 
 PROTOCOL = "security.protocol"
 LOGIN_SETTINGS = f"{PROTOCOL}, sasl.username and sasl.password (or digest.username and .password)"
@@ -80,10 +81,8 @@ def grants_of(settings: Mapping[str, str]) -> tuple[AclGrant, ...]:
 def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """The settings as kazoo's client takes them.
 
-    Raises `MissingPrerequisite` without what speaks SASL, `InvalidInput` for a file that isn't there.
+    Raises `InvalidInput` for a file that isn't there.
     """
-    from kazoo.security import ACL, Id
-
     for name in sorted(settings.keys() & _FILES):
         if not Path(settings[name]).is_file():
             seen, fix = f"no file {settings[name]}", "a PEM file on this machine"
@@ -137,12 +136,6 @@ def _has_tls(settings: Mapping[str, str]) -> bool:
 
 
 def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
-    if find_spec("puresasl") is None:  # kazoo itself tells it too late
-        raise MissingPrerequisite(
-            "pure-sasl, by which kazoo logs in at ZooKeeper",
-            seen="it isn't installed",
-            fix="pip install 'samza_dagster[zookeeper]'",
-        )
     login = {"username": settings["sasl.username"], "password": settings["sasl.password"]}
     return {"mechanism": settings.get(_MECHANISM, "DIGEST-MD5"), **login}
 

@@ -23,7 +23,6 @@ from samza_dagster.orchestration.assets.datasets import (
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
-    tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -317,7 +316,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return [
             *self._own([*placement_jobs(self.tag), acknowledge_job(self.tag)]),
             snapshot_assets_job(self.tag, self.prefix, self._snapshot_of),
-            tidy_job(self.tag, self.snapshots, self.prefix),
             fleet_job(self.tag, self.prefix),
         ]
 

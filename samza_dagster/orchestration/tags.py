@@ -36,7 +36,7 @@ ALONE = frozenset({"rolling_bounce"})
 ASK_NOTHING = frozenset(
     {
         "acknowledge_failover",
-        *("snapshot_assets", "tidy_snapshots", "look_at_fleet"),
+        *("snapshot_assets", "look_at_fleet"),
     }
 )
 

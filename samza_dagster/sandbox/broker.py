@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from confluent_kafka import KafkaException
+
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
 from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.artifacts import jar_paths
@@ -253,8 +255,6 @@ class Broker:
 
     def wait_until_ready(self, nodes: int = 1) -> None:
         """Waits until it takes requests and knows so many nodes; raises as `start` does."""
-        from confluent_kafka import KafkaException
-
         deadline = time.monotonic() + _START_S
         with kafka_client.admin(self.bootstrap_servers) as admin:
             while time.monotonic() < deadline:

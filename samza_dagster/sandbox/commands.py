@@ -8,15 +8,16 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from samza_dagster.directories import sandboxes_directory
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
-
-if TYPE_CHECKING:
-    from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.lifecycle import PROCESSORS, Options, Sandbox
+from samza_dagster.sandbox.progress import Phases
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -99,9 +100,6 @@ def up(
       samza-dagster sandbox up --yarn
       samza-dagster sandbox up --standalone --processors 3
     """
-    from samza_dagster.sandbox.lifecycle import PROCESSORS, Options, Sandbox
-    from samza_dagster.sandbox.progress import Phases
-
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     phases = Phases(_tell)
     started = time.monotonic()
@@ -143,9 +141,6 @@ def dagster(name: str, port: int) -> None:
       samza-dagster sandbox dagster
       samza-dagster sandbox dagster --name second --port 3001
     """
-    from samza_dagster.sandbox.lifecycle import Sandbox
-    from samza_dagster.sandbox.progress import Phases
-
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     box = Sandbox(name)
     stack = box.dagster(port)
@@ -190,9 +185,6 @@ def down(name: str, every: bool, as_json: bool) -> None:
       samza-dagster sandbox down --name second
       samza-dagster sandbox down --all
     """
-    from samza_dagster.directories import sandboxes_directory
-    from samza_dagster.sandbox.lifecycle import Sandbox
-
     names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]
     ended: dict[str, int] = {}
     failed: dict[str, SamzaDagsterError] = {}
@@ -231,8 +223,6 @@ def status(name: str, env: bool, as_json: bool) -> None:
       samza-dagster sandbox status --json
       eval "$(samza-dagster sandbox status --env)"   # then: samza-dagster status
     """
-    from samza_dagster.sandbox.lifecycle import Sandbox
-
     box = Sandbox(name)
     facts = box.status()
     if env and not as_json:
@@ -243,8 +233,6 @@ def status(name: str, env: bool, as_json: bool) -> None:
 
 def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
     """The job for the other commands, and its Dagster, once there is one, for those that read runs."""
-    from samza_dagster.sandbox import demo_job
-
     if not facts["bootstrap_servers"]:
         up = f"samza-dagster sandbox up --name {facts['name']} --detach"
         remains = f"samza-dagster sandbox down --name {facts['name']}, then {up}"

@@ -11,6 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
 from samza_dagster.errors import Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 
@@ -32,24 +35,18 @@ def _ignore(_: object) -> None:
 
 def admin(bootstrap_servers: str, **more: Any) -> Any:
     """An `AdminClient`, for a `with`."""
-    from confluent_kafka.admin import AdminClient
-
     with interrupts_deferred():
         return AdminClient(_settings(bootstrap_servers, more))
 
 
 def producer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
     """An idempotent `Producer`, for a `close`: its `with` has the destructor's fault."""
-    from confluent_kafka import Producer
-
     with interrupts_deferred():
         return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))
 
 
 def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
     """A `Consumer` for assigned partitions: it joins no group and commits nothing."""
-    from confluent_kafka import Consumer
-
     own = {
         "group.id": "samza-dagster-sandbox",
         "enable.auto.commit": False,
@@ -64,8 +61,6 @@ def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> A
 
 def partition(topic: str, number: int, offset: int | None = None) -> Any:
     """A `TopicPartition`, without an offset when None."""
-    from confluent_kafka import TopicPartition
-
     return (
         TopicPartition(topic, number) if offset is None else TopicPartition(topic, number, offset)
     )
@@ -73,8 +68,6 @@ def partition(topic: str, number: int, offset: int | None = None) -> Any:
 
 def partition_counts(client: Any, topics: Sequence[str], timeout_s: float = 10.0) -> dict[str, int]:
     """Partitions per topic, 0 for one that isn't there; raises `Unreachable`."""
-    from confluent_kafka import KafkaException
-
     try:
         known = client.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
@@ -90,8 +83,6 @@ def end_offsets(client: Any, topic: str, timeout_s: float = 15.0) -> tuple[int, 
     A broker that has just started knows its topics before it leads them, so that answer
     is asked again. Raises `Unreachable` after `timeout_s`.
     """
-    from confluent_kafka import KafkaError, KafkaException
-
     passing = (
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,

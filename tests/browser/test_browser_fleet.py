@@ -22,7 +22,6 @@ from samza_dagster.snapshots import FleetSnapshot
 from samza_dagster.snapshots.tables import arrow_table
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
-from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.browser
 
@@ -159,16 +158,6 @@ def test_several_jobs_are_seen_at_a_glance(cockpit: Cockpit, stage: Stage) -> No
         "bounced_7d",
     ):
         cockpit.reads(said)
-
-
-def test_what_was_tidied_has_names_and_units(cockpit: Cockpit, stage: Stage) -> None:
-    """Bare numbers tell nobody what was dropped."""
-    run_id = stage.stack.runs.launch("tidy_snapshots")
-    assert stage.stack.runs.wait(run_id, timeout_s=120 * PACE) == "SUCCESS"
-    cockpit.open_run(run_id)
-    for name in DATASETS:
-        cockpit.reads(f"{name}_rows_dropped")
-    cockpit.screenshot("run-tidy_snapshots")
 
 
 def _letters(svg: str) -> int:

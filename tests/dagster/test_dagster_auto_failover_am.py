@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 from watched_am import NODE_EXPIRY_MS, REPORT_MS, WatchedAm, Watching
 
-from samza_dagster.cli.main import cli
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.watch.incidents import Incident, incidents, summary
 from samza_dagster.orchestration.watch.settings import AutoFailover
@@ -325,25 +321,6 @@ def test_an_active_that_committed_after_its_last_report_is_silent_all_the_same()
     world.until(world.now_ms + 4_000)  # it commits in the third second of each minute
     world.freeze("0")
     assert told(watching.go_on(180)) == [("silent", "0")]
-
-
-@pytest.mark.longdagster
-def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
-    """From the Dagster instance alone: incidents, and what they come to."""
-    watching = Watching(WatchedAm())
-    watching.go_on(300)
-    watching.world.freeze("0")
-    watching.go_on(200)
-    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        for event in watching.events.kept:
-            instance.report_runless_asset_event(event)
-    arguments = ["incidents", "--dagster-home", str(tmp_path), "--job-name", "demo", "--json"]
-    said = json.loads(CliRunner().invoke(cli, arguments).stdout)
-    assert said["summary"] == {"incidents": 1, "outcomes": {"open": 1}, "sooner_s_median": None}
-    (one,) = said["incidents"]
-    assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
-    assert one["would_ms"] == one["reported_ms"]
 
 
 def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> None:

@@ -43,7 +43,7 @@ imported = time.process_time()
 import definitions
 definitions.defs.get_repository_def()
 loaded = time.process_time()
-late = ("pyspark", "confluent_kafka", "dagster_pyspark")
+late = ("pyspark", "dagster_pyspark")
 heavy = [m for m in late if m in sys.modules]
 print(json.dumps({"dagster": imported - start, "ours": loaded - imported, "heavy": heavy}))
 """
@@ -196,8 +196,8 @@ def test_another_component_s_file_is_refused(tmp_path: Path) -> None:
         component(tmp_path, "type: other.Component\nattributes: {}\n")
 
 
-def jobs_of_a_project(root: Path, defs: dict[str, str]) -> set[str]:
-    """The names of the jobs that Dagster finds in a project of its own layout: folder → its `defs.yaml`."""
+def project(root: Path, defs: dict[str, str]) -> dg.Definitions:
+    """What Dagster finds in a project of its own layout: folder → its `defs.yaml`."""
     package = root / f"project_{len(defs)}"
     for folder, text in defs.items():
         (package / "defs" / folder).mkdir(parents=True)
@@ -209,10 +209,25 @@ def jobs_of_a_project(root: Path, defs: dict[str, str]) -> set[str]:
     )
     sys.path.insert(0, str(root))
     try:
-        definitions = dg.load_from_defs_folder(path_within_project=package / "defs")
-        return {job.name for job in definitions.get_repository_def().get_all_jobs()}
+        return dg.load_from_defs_folder(path_within_project=package / "defs")
     finally:
         sys.path.remove(str(root))
+
+
+def jobs_of_a_project(root: Path, defs: dict[str, str]) -> set[str]:
+    """The names of the jobs in it."""
+    return {job.name for job in project(root, defs).get_repository_def().get_all_jobs()}
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # owners of sensors
+def test_a_project_gives_its_assets_owners_and_tags(tmp_path: Path) -> None:
+    """By Dagster's own `post_processing`, as those of any component."""
+    given = {"owners": ["team:streams"], "tags": {"tier": "1"}}
+    owned = {"post_processing": {"assets": [{"target": "*", "attributes": given}]}}
+    found = project(tmp_path, {"job": f"{YAML}{yaml.safe_dump(owned)}"}).resolve_all_asset_specs()
+    assert "placement_history" in {spec.key.to_user_string() for spec in found}
+    assert {tuple(spec.owners) for spec in found} == {("team:streams",)}
+    assert {spec.tags["tier"] for spec in found} == {"1"}
 
 
 def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> None:

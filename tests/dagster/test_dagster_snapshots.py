@@ -24,7 +24,6 @@ from samza_dagster.orchestration.assets.datasets import (
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
-    tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_overview
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -249,9 +248,8 @@ def test_no_snapshot_begins_while_one_is_under_way() -> None:
     with dg.instance_for_test() as instance:
         context = dg.build_schedule_context(instance, scheduled_execution_time=NOW)
         assert isinstance(taking(context), dg.RunRequest)
-        job = tidy_job("demo/1", SnapshotStore())  # any job will do; its name and tag count
         instance.create_run_for_job(
-            job.graph.to_job(name="snapshot_assets"),
+            dg.GraphDefinition(name="snapshot_assets").to_job(),
             tags={"samza/snapshot-of": ""},
             status=dg.DagsterRunStatus.STARTED,
         )
@@ -283,20 +281,32 @@ def test_a_snapshot_of_another_code_location_keeps_none_from_beginning(
         assert len(tick(west).run_requests) == 1
 
 
-def test_what_was_dropped_says_what_is_counted() -> None:
-    """A bare number beside a dataset's name might be of files, rows or snapshots."""
+def test_the_first_snapshot_of_a_day_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It drops what is older than `keep_days` and says how many rows; the others of that day don't."""
+    kept: list[timedelta] = []
 
-    class Store(FixedStore):
-        def tidy(self, keep: timedelta) -> dict[str, int]:
-            assert keep == timedelta(days=30)
-            return {"changelog_lag": 12, "standby_readiness": 0}
+    def tidy(_store: SnapshotStore, keep: timedelta) -> dict[str, int]:
+        kept.append(keep)
+        return {"changelog_lag": 12}
 
-    job = tidy_job("demo/1", SnapshotStore(keep_days=30))
-    done = job.execute_in_process(resources={"snapshot_store": Store(lags=[])})
-    (output,) = (each for each in done.all_events if each.is_successful_output)
-    told = {name: each.value for name, each in output.step_output_data.metadata.items()}
-    assert told == {"changelog_lag_rows_dropped": 12, "standby_readiness_rows_dropped": 0}
-    assert done.output_for_node("tidy") == 12
+    monkeypatch.setattr(FixedStore, "tidy", tidy)
+    with dg.instance_for_test() as instance:
+        first = materialize("0-0=1", instance=instance)
+        assert metadata(first, "changelog_lag")["rows_dropped"] == 12
+        second = materialize("0-0=1", instance=instance, minutes=5)
+        assert "rows_dropped" not in metadata(second, "changelog_lag")
+        materialize("0-0=1", instance=instance, minutes=24 * 60)
+    assert kept == [timedelta(days=30)] * 2
+
+
+def test_a_snapshot_counts_where_no_room_could_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the tables; the next day's tries again."""
+
+    def tidy(_store: SnapshotStore, _keep: timedelta) -> dict[str, int]:
+        raise Unreachable("the tables", seen="no answer")
+
+    monkeypatch.setattr(FixedStore, "tidy", tidy)
+    assert materialize("0-0=1").success
 
 
 @pytest.mark.parametrize("reached", [True, False])

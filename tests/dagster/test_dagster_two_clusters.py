@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 from lookout import LOOKOUTS, Lookout, LookoutSamza
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
-from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
@@ -166,28 +163,6 @@ def test_two_components_of_one_job_under_one_prefix_are_refused_at_load() -> Non
             dg.Definitions.merge(
                 placed("east:9092", prefix), placed("west:9092", prefix)
             ).get_repository_def()
-
-
-def command(home: Path, *arguments: str, code: int = 0) -> Any:
-    """The JSON of `samza-dagster bounce …`."""
-    given = ["bounce", *arguments, "--json", "--dagster-home", str(home)]
-    result = CliRunner().invoke(cli, given)
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
-
-
-@pytest.mark.longdagster
-def test_the_command_line_finds_the_bounces_of_a_prefix(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
-    """With the prefix as an option; without it the job has no bounce."""
-    east, _ = (bounced(instance, both, prefix) for prefix in ("east", "west"))
-    job = ("--job-name", "orders")
-    (shown,) = command(tmp_path, "status", *job, "--prefix", "east")["bounces"]
-    assert (shown["run_id"], shown["job"]) == (east, "east/orders/1")
-    assert command(tmp_path, "status", *job) == {"bounces": []}
-    lone = command(tmp_path, "status", "--prefix", "east", code=2)
-    assert "--job-name" in lone["fix"]
 
 
 class Watched:

@@ -141,7 +141,6 @@ def test_without_an_extra_it_is_the_cockpit_and_the_commands(
         (("sandbox", "up"), "sandbox"),
         (("demo", "--once"), "sandbox"),
         (COORDINATOR, "coordinator"),
-        (("processor", "status"), "zookeeper"),
     ):
         assert f"samza_dagster[{extra}]" in it.ends(2, "samza-dagster", *command), command
 
@@ -154,9 +153,9 @@ def test_coordinator(install: Callable[[str], Installed]) -> None:
     it.ends(4, "samza-dagster", "doctor", "--config", "job.properties")
 
 
-def test_zookeeper(install: Callable[[str], Installed]) -> None:
-    """A group is asked for, at a server that isn't there."""
-    it = install("coordinator,zookeeper")
+def test_a_group_needs_no_extra(install: Callable[[str], Installed]) -> None:
+    """It is asked for, at a server that isn't there."""
+    it = install("")
     (it.home / "job.properties").write_text(PROPERTIES)
     asked = ("--config", "job.properties", "--zookeeper", "127.0.0.1:1")
     it.ends(4, "samza-dagster", "processor", "status", *asked)
@@ -198,7 +197,7 @@ def test_with_the_lowest_versions_that_are_admitted_dagsters_tests_pass(tmp_path
     environment = tmp_path / "environment"
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, environment], check=True)
     python = environment / "bin" / "python"
-    extras = [part for name in ("spark", "coordinator", "zookeeper") for part in ("--extra", name)]
+    extras = [part for name in ("spark", "coordinator") for part in ("--extra", name)]
     direct = ("--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml", *extras)
     beside = ("pytest>=9,<10", "hypothesis>=6.120,<7", "psutil>=7,<8", "tzdata>=2025.1")
     install = (UV, "pip", "install", "--quiet", "--python", python, *direct, *beside)

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import (  # noqa: TID253 - the outside judge
+from confluent_kafka import (
     ElectionType,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # noqa: TID253
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ClusterMetadata,
     ConfigEntry,

@@ -5,10 +5,7 @@ The definitions are the repository's own, its component's YAML with attributes o
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,7 +15,9 @@ import dagster as dg
 import yaml
 
 from samza_dagster.agent.files import read_json
+from samza_dagster.orchestration.operations import record as bounce_record
 from samza_dagster.orchestration.operations import runs as bounce_runs
+from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.sandbox import demo_job, graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, OutputVerdict
@@ -156,6 +155,12 @@ class Cockpit:
         ]
         return "\n".join(lines[-last:])
 
+    def recorded(self, root: str) -> list[Progress]:
+        """The containers that a chain's runs have recorded, the oldest record first."""
+        return bounce_record.recorded(
+            self.instance, reversed(bounce_runs.chain(self.instance, root))
+        )
+
     def report(self, root: str) -> str:
         """The Markdown with which the bounce's step failed, in the chain's newest run."""
         failures = self.instance.all_logs(
@@ -180,19 +185,6 @@ class Cockpit:
             return fresh and not graphql.not_ready(data)
 
         self.until("the cockpit is ready again", ready, seconds=seconds)
-
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`samza-dagster …` as an operator types it, on this Dagster; exit code 0."""
-        done = subprocess.run(
-            [sys.executable, "-m", "samza_dagster.cli.main", *arguments],
-            env={**os.environ, "DAGSTER_HOME": str(self.stack.home)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done
 
     def held(self) -> list[str]:
         """What agents hold for nobody who runs, and what the coordinator is at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from confluent_kafka import (  # noqa: TID253 - the outside judge
+from confluent_kafka import (
     KafkaException,
     Producer,
     TopicPartition,

@@ -13,7 +13,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from confluent_kafka.admin import NewPartitions, NewTopic  # noqa: TID253 - what the tools do
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from tests.rig.broker_cluster import set_config

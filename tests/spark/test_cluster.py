@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,12 @@ import pytest
 from samza_dagster.java.spark_home import spark_java_home
 from samza_dagster.metadata import Connection
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
-from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.snapshots import take_fleet
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
-from tests.spark.conftest import pyspark_home
+from tests.spark.conftest import RECORDED_AT_MS, at, pyspark_home
 
 pytestmark = pytest.mark.cluster
 WORKERS = 2
@@ -71,11 +72,8 @@ def test_a_cluster_s_workers_take_the_snapshot(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By its master's address and a user's settings alone; both workers had an executor."""
+    """By its master's address and a user's settings alone: executors read the reports."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # the workers' Python, as a user says it
-    samza = SamzaClientResource(
-        bootstrap_servers=recorded_job.bootstrap_servers, job_name="yw", job_id="1"
-    )
     settings = {
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
@@ -83,12 +81,13 @@ def test_a_cluster_s_workers_take_the_snapshot(
         "spark.executor.cores": "1",
     }
     store = SnapshotStore(uri=str(tmp_path / "tables"), master=master, spark_config=settings)
-    taken = store.take(samza)
+    with closing(store.workers()) as workers:
+        taken = take_fleet(workers, [recorded_job], at(RECORDED_AT_MS), store.tables())
     assert taken.counts["container_locality"] == 4
     assert taken.counts["task_locality"] == 8
     assert {row["processor_id"] for row in taken.rows("container_locality")} == {
         *("0", "1", "0-0", "1-0"),
     }
+    assert {row["lag_records"] is None for row in taken.rows("changelog_lag")} == {False}
     assert taken.unread == {}
-    executors = [list((tmp_path / f"work-{n}").glob("app-*/*")) for n in range(WORKERS)]
-    assert all(executors), executors
+    assert list(tmp_path.glob("work-*/app-*/*/stderr")), "no executor was started"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient  # noqa: TID253 - an outsider looks
+from confluent_kafka.admin import AdminClient
 
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection

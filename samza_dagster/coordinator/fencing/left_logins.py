@@ -24,8 +24,11 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.placement.restoring import JOB, restore
 from samza_dagster.placement.state import JobState
+from samza_dagster.standalone.discovery import find_group
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _ASKED = "tell which containers with a login are dead"
 
@@ -98,10 +101,6 @@ def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
 
 
 def _registered(connection: Connection) -> Set[str]:
-    from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
-    from samza_dagster.standalone.discovery import find_group
-    from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
-
     session = connect(ZooKeeperAddress(connection.zookeeper, settings=connection.zookeeper_config))
     try:
         paths = find_group(session, connection.job_name, connection.job_id)

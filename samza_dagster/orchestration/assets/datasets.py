@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.assets.fleet import OVERVIEW
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -30,7 +31,7 @@ from samza_dagster.orchestration.text import in_words, natural
 if TYPE_CHECKING:
     from samza_dagster.snapshots import FleetSnapshot
 
-SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
+SNAPSHOT_JOB = "snapshot_assets"
 
 LOCALITY = "container_locality"
 TASKS = "task_locality"
@@ -39,7 +40,6 @@ READINESS = "standby_readiness"
 FORECAST = "restore_forecast"
 LOSS = "host_loss"
 VIOLATIONS = "violations"
-TIDY_CRON = "17 3 * * *"
 Rows = Sequence[Mapping[str, Any]]
 History = Sequence[tuple[datetime, Mapping[str, int]]]
 """The last snapshots: when, and records that each standby was behind."""
@@ -168,37 +168,15 @@ def snapshot_assets_job(job: str, prefix: str = "", of: str = "") -> Any:
         tags={**job_tags(job, SNAPSHOT_JOB), SNAPSHOT_OF: of},
         description="Takes one snapshot with Spark: where each container and task runs, how far each"
         " replica is behind, and what a host's death would cost; and looks at each job once, for"
-        " `fleet_overview`. Changes nothing in a Samza job.",
+        " `fleet_overview`. The first of a day (UTC) drops snapshots older than `keep_days`. Changes nothing in a"
+        " Samza job.",
     )
-
-
-def tidy_job(job: str, settings: SnapshotStore, prefix: str = "") -> dg.JobDefinition:
-    """`tidy_snapshots`: drops whole days that are older than `keep_days`, and joins small files."""
-    store = named(prefix, "snapshot_store")
-
-    @dg.op(name=named(prefix, "tidy"), required_resource_keys={store})
-    def tidy(context: dg.OpExecutionContext, config: SaidConfig) -> dg.Output[int]:
-        dropped = getattr(context.resources, store).tidy(timedelta(days=settings.keep_days))
-        metadata = {f"{name}_rows_dropped": rows for name, rows in dropped.items()}
-        return dg.Output(sum(dropped.values()), metadata=metadata)
-
-    @dg.job(  # pyright: ignore[reportUnknownMemberType]
-        name=named(prefix, TIDY_JOB),
-        executor_def=dg.in_process_executor,
-        tags=job_tags(job, TIDY_JOB),
-        description="Drops whole days of old snapshots from the tables and joins small files. Changes"
-        " nothing in a Samza job.",
-    )
-    def tidy_snapshots() -> None:
-        tidy()
-
-    return tidy_snapshots
 
 
 def snapshot_schedules(
     settings: SnapshotStore, prefix: str = "", of: str = ""
 ) -> list[dg.ScheduleDefinition]:
-    """`snapshots` takes one by `cron`, unless the last one isn't done; `tidy` makes room once a day.
+    """Return `snapshots`, which takes one by `cron` unless the last one isn't done.
 
     `of` as the job's tag has it: no other code location's runs count.
     """
@@ -221,14 +199,7 @@ def snapshot_schedules(
             return dg.SkipReason(f"run {under_way[0].run_id} isn't done yet")
         return dg.RunRequest(run_key=context.scheduled_execution_time.isoformat())
 
-    tidy = dg.ScheduleDefinition(
-        name=named(prefix, "tidy"),
-        job_name=named(prefix, TIDY_JOB),
-        cron_schedule=TIDY_CRON,
-        default_status=status,
-        description=f"Makes room in the tables of snapshots: {TIDY_CRON} UTC.",
-    )
-    return [snapshots, tidy]
+    return [snapshots]
 
 
 def taken_now(
@@ -249,6 +220,8 @@ def taken_now(
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
+    is_first_of_day = not history or history[-1][0].date() < taken.at.date()
+    dropped: Mapping[str, int] = make_room(context, store) if is_first_of_day else {}
     history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
     hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
@@ -259,6 +232,8 @@ def taken_now(
     }
     for dataset, rows in every.items():
         metadata: dict[str, Any] = {}
+        if dataset in dropped:
+            metadata["rows_dropped"] = dropped[dataset]
         if svg := pictures.get(dataset):
             name = DATASETS[dataset].picture
             for owner in (newest_owner(samza.prefix, dataset), context.run_id):
@@ -270,6 +245,18 @@ def taken_now(
             metadata |= yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
         context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
         yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
+
+
+def make_room(context: dg.AssetExecutionContext, store: SnapshotStore) -> Mapping[str, int]:
+    """Drop days that are older than `keep_days`, and join small files; return the rows dropped by table.
+
+    A snapshot that was taken is whole without it: what goes wrong is a warning, and the next day's tries again.
+    """
+    try:
+        return store.tidy(timedelta(days=store.keep_days))
+    except SamzaDagsterError as error:
+        context.log.warning(f"old snapshots stay: {error}")
+        return {}
 
 
 def shown(

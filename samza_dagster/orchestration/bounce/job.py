@@ -24,18 +24,14 @@ from samza_dagster.orchestration.tags import job_tags
 RETRIES = 5
 
 
-@dg.op(out=plan_outs(UnitsPlan, "The plan as text, on a dry run; or why not now."))
+@dg.op(out=plan_outs(UnitsPlan, "The plan as text, on a dry run."))
 def plan_bounce(
     context: dg.OpExecutionContext,
     config: RollingBounceConfig,
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
-
-    A clock's run that comes to begin in a blackout ends here, skipped; so does Dagster's own
-    retry of a bounce that hadn't begun when another one was launched.
-    """
+    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom."""
     from samza_dagster.orchestration.bounce import run
 
     yield from run.planned(context, config, samza, samza_policies)

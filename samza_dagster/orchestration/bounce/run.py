@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -16,7 +15,6 @@ from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.canary import looked_up
 from samza_dagster.orchestration.operations.planning import (
-    PREVIEW,
     plan_of_chain,
     plan_output,
     require_commits_readable,
@@ -44,11 +42,6 @@ if TYPE_CHECKING:
 CHECKED = 10
 
 
-def present() -> datetime:
-    """The present time, aware."""
-    return datetime.now(UTC)
-
-
 def planned(
     context: dg.OpExecutionContext,
     config: RollingBounceConfig,
@@ -57,15 +50,6 @@ def planned(
 ) -> Iterator[dg.Output[Any]]:
     """What op `plan_bounce` does."""
     instance, run = context.instance, context.run
-    dark = config.why_not_at(present())
-    if dark and not config.dry_run and alone.is_by_clock(instance, run):
-        yield _skipped(context, dark, "The schedule's next tick is the next try")
-        return
-    later = None if config.dry_run else alone.overtaken_by(instance, run)
-    if later is not None:
-        why = f"bounce {later.run_id} was launched after this one, which hadn't begun"
-        yield _skipped(context, why, "That one is the job's bounce")
-        return
     with errors_as_failures():
         runs.begin(instance, run, runs.DRY_RUN if config.dry_run else runs.PLANNED)
         tag_run(context)
@@ -78,8 +62,6 @@ def planned(
         notices = _check_first(client, plan)
         if plan.judge is not None and plan.schedule.canaries:
             notices += looked_up(context, plan.judge)
-    if dark:
-        notices.append(f"{dark}: a schedule's run would not begin now")
     text = describe(plan)
     if former is not None:
         text += (
@@ -144,23 +126,6 @@ def summarized(
         after = host_map(samza.client.view())
     yield dg.Output(text, metadata=summary_metadata(plan, result, after))
     context.log.info(text)
-
-
-def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Output[str]:
-    """The end of a run that restarts nobody; a success, as a tick that is skipped is no failure.
-
-    Nobody has anything to mend: `instead` says what goes on in its place.
-    """
-    instance, run = context.instance, context.run
-    with errors_as_failures():
-        runs.begin(instance, run, runs.SKIPPED)
-    text = f"skipped: {why}"
-    tag_run(context)
-    instance.add_run_tags(run.run_id, {runs.PROGRESS: text})
-    context.log.warning(
-        f"{text}; nobody is restarted. {instead}; re-executed by hand, this run begins all the same"
-    )
-    return dg.Output(text, PREVIEW, metadata={"what": text})
 
 
 def _check_first(client: PlacementClient, plan: UnitsPlan) -> list[str]:

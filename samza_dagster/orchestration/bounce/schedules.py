@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -15,11 +15,13 @@ from samza_dagster.model.naming import with_ids
 from samza_dagster.orchestration.bounds import text
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.runs import NAME
-from samza_dagster.orchestration.plans import blackout
-from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.tags import is_of_all, job_tags
+from samza_dagster.orchestration.text import in_words
 
 PREFIX = "bounce_"
+LATEST = timedelta(hours=1)
+"""A tick that is evaluated later bounces nothing: its hours are over."""
 
 
 class ScheduledBounce(dg.Model, dg.Resolvable):
@@ -30,7 +32,7 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
         description="Letters, digits and underscores; the schedule is bounce_<name>.",
     )
     cron: str = Field(description="Five fields, in `timezone`.")
-    timezone: str = Field(default="UTC", description="Of cron and blackouts, as Europe/Berlin.")
+    timezone: str = Field(default="UTC", description="Of cron, as Europe/Berlin.")
     settings: Annotated[dict[str, Any], text()] = Field(
         default={},
         description="Fields of the job rolling_bounce: at_once: 2, ….",
@@ -38,10 +40,6 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
     jobs: Annotated[list[str], text()] = Field(
         default_factory=lambda: ["*/*"],
         description="Which of a component's jobs: <name>/<id>, or patterns of these.",
-    )
-    blackouts: list[BlackoutWindow] = Field(
-        default=[],
-        description="When none begins. One that runs isn't ended by it.",
     )
     running: bool = Field(default=True, description="Whether it is on when it is first deployed.")
 
@@ -54,19 +52,9 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
             raise ValueError(f"no time zone {value!r}; one like Europe/Berlin") from error
         return value
 
-    @field_validator("blackouts")
-    @classmethod
-    def _are_not_too_many(cls, value: list[BlackoutWindow]) -> list[BlackoutWindow]:
-        # No bound of the field: that would count the signs of a template.
-        if len(value) > blackout.MOST_WINDOWS:
-            raise ValueError(f"{len(value):,} blackouts; at most {blackout.MOST_WINDOWS}")
-        return value
-
     @field_validator("settings")
     @classmethod
     def _is_config(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if given := sorted({"blackouts", "timezone"} & set(value)):
-            raise ValueError(f"{', '.join(given)} stand beside settings, not in them")
         unknown = sorted(set(value) - set(RollingBounceConfig.model_fields))
         if unknown:
             raise ValueError(f"rolling_bounce has no setting {', '.join(unknown)}")
@@ -88,15 +76,10 @@ def bounce_schedules(
 def _schedule(
     job: str, bounce: ScheduledBounce, prefix: str, now: Callable[[], datetime]
 ) -> dg.ScheduleDefinition:
-    windows = [made.window() for made in bounce.blackouts]
-    zone = ZoneInfo(bounce.timezone)
     settings = {
         "reason": f"schedule {bounce.name}",
         "requested_by": "schedule",
         **bounce.settings,
-        # The run asks again when it begins: it may have waited in the queue.
-        "blackouts": [made.model_dump() for made in bounce.blackouts],
-        "timezone": bounce.timezone,
     }
 
     samza = named(prefix, "samza")
@@ -119,8 +102,7 @@ def _schedule(
         default_status=dg.DefaultScheduleStatus.RUNNING
         if bounce.running
         else dg.DefaultScheduleStatus.STOPPED,
-        description=f"Bounces {job}: {bounce.cron} {bounce.timezone}"
-        + "".join(f"; not {w}" for w in windows),
+        description=f"Bounces {job}: {bounce.cron} {bounce.timezone}",
     )
     def tick(
         context: dg.ScheduleEvaluationContext,
@@ -128,11 +110,9 @@ def _schedule(
         from samza_dagster.orchestration.bounce import alone
 
         at = context.scheduled_execution_time
-        # A daemon that was away evaluates the tick that it missed late, under its own time.
-        for local in (at.astimezone(zone), now().astimezone(zone)):
-            dark = blackout.why_not(windows, local)
-            if dark:
-                return dg.SkipReason(dark)
+        late = now() - at
+        if late > LATEST:  # a daemon that was away evaluates the tick that it missed last
+            return dg.SkipReason(f"it was due {in_words(late.total_seconds())} ago, at {_utc(at)}")
         found: list[dg.RunRequest] = []
         hindered: list[str] = []
         for one in jobs_at(context):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.chain import plan_records, read_back, remember, remembered
+from samza_dagster.orchestration.chain import read_back, remember, remembered
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.operations.shown import progress_svg
-from samza_dagster.orchestration.plans.units import BounceJudge, Unit, UnitsPlan
+from samza_dagster.orchestration.plans.units import BounceJudge, UnitsPlan
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
@@ -121,20 +121,6 @@ def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> li
             if observed is not None and observed.asset_key.path[-1] == BOUNCES:
                 rows.append(row_of(observed.metadata))
     return rows
-
-
-def all_rows(instance: dg.DagsterInstance, chain: Sequence[dg.DagsterRun]) -> dict[str, Progress]:
-    """Each container of a bounce in its order, as it was recorded last; WAITING without a record.
-
-    `chain` has its runs, newest first. None before its plan is made.
-    """
-    newest = {row.processor: row for row in recorded(instance, reversed(chain))}
-    for run in chain:
-        for record in plan_records(instance, run):
-            units = read_back(tuple[Unit, ...], record["plan"]["units"])
-            planned = {unit.processor: Progress.of(unit) for unit in units}
-            return {p: newest.get(p, row) for p, row in planned.items()} | newest
-    return newest
 
 
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Progress]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.errors import Refused
 from samza_dagster.orchestration.chain import chain_of
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
@@ -18,7 +18,7 @@ BOUNCE = "samza/bounce"
 PROGRESS = "samza/progress"
 RETRY_NUMBER = "dagster/retry_number"
 
-PLANNED, DRY_RUN, RUNNING, SKIPPED = "planned", "dry-run", "running", "skipped"
+PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 DONE, STOPPED, TERMINATED = "done", "stopped", "terminated"
 AT_WORK = (
     dg.DagsterRunStatus.STARTING,
@@ -101,16 +101,3 @@ class ProgressTag:
         if text != self._shown:
             self._shown = text
             self._instance.add_run_tags(self._run_id, {PROGRESS: text})
-
-
-def find(instance: dg.DagsterInstance, run_id: str, job: str | None = None) -> dg.DagsterRun:
-    """The bounce whose run's id begins so; raises `InvalidInput` when none or several do."""
-    known = runs_of(instance, job, limit=None)
-    found = [run for run in known if run.run_id.startswith(run_id)]
-    if len(found) == 1:
-        return found[0]
-    raise InvalidInput(
-        f"a bounce whose run id begins with {run_id!r}",
-        seen=", ".join(run.run_id for run in found[:5]) or "none",
-        fix="more of the id" if found else "samza-dagster bounce status lists them",
-    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition  # noqa: TID253 - the outside judge
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.rig.job import ROOT, Job
 from tests.rig.pace import PACE

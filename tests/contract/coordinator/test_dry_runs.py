@@ -41,7 +41,6 @@ ONLY_READ = frozenset(
     {
         "look_at_fleet",
         "snapshot_assets",
-        "tidy_snapshots",
     }
 )
 """Jobs without a dry run: they ask nothing of the Samza job in any run."""

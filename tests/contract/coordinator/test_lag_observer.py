@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer  # noqa: TID253 - the outside writer
+from confluent_kafka import Producer
 
 from samza_dagster.client import PlacementClient, ReplicaLag
 from samza_dagster.lag import (

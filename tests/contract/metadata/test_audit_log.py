@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from confluent_kafka import (  # noqa: TID253 - the outside judge
+from confluent_kafka import (
     Consumer,
     Message,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # noqa: TID253 - the outside hand
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     ResourceType,

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer  # noqa: TID253 - the outside writer
+from confluent_kafka import Producer
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import KafkaCluster, ensure_topic

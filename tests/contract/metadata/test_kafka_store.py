@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 - the outside judge
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 - the outside judge
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from samza_dagster.errors import Fenced, InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata import (

@@ -21,7 +21,12 @@ from tests.rig.topic_records import records_of
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 
 _UNTIL_BOUNCED = """
-until samza-dagster bounce status --json | grep -q '"state": *"\\(done\\|stopped\\)"'; do sleep 1; done
+python -c '
+import time, dagster as dg
+runs = dg.RunsFilter(job_name="rolling_bounce")
+while not any(run.is_finished for run in dg.DagsterInstance.get().get_runs(runs)):
+    time.sleep(1)
+'
 """
 
 
@@ -40,7 +45,7 @@ def test_the_page_does_what_it_says(
             "30 3 * * *": "* * * * *",  # the next morning is a minute away
             # This job is a minute old, and its containers report once a minute.
             "samza-dagster lag\n": "until samza-dagster lag; do sleep 1; done\n",
-            "samza-dagster bounce status": f"{_UNTIL_BOUNCED}\nsamza-dagster bounce status",
+            "samza-dagster status 0-0": f"{_UNTIL_BOUNCED}\nsamza-dagster status 0-0",
         },
     )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -54,7 +54,7 @@ def test_a_java_that_nothing_installed_needs_isnt_missed(
     def none() -> None:
         raise MissingPrerequisite("a JDK", seen="no java on PATH", fix="install one")
 
-    monkeypatch.setattr("samza_dagster.sandbox.java_check.find_java", none)
+    monkeypatch.setattr("samza_dagster.cli.doctor.find_java", none)
     java = machine._java(is_needed=is_needed)
     assert (java.ok, java.fix) == (ok, "install one")
     assert "no java on PATH" in java.seen

@@ -126,7 +126,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Doctor:
             patch.setattr("samza_dagster.cli.doctor.machine_findings", list)
             patch.setattr("samza_dagster.coordinator.diagnosis.access_findings", _none)
             patch.setattr("samza_dagster.coordinator.diagnosis.report", _none)
-            patch.setattr("samza_dagster.client.PlacementClient", lambda _: hosts)
+            patch.setattr("samza_dagster.cli.doctor.PlacementClient", lambda _: hosts)
             told = CliRunner().invoke(cli, ["doctor", "--config", str(config), "--json"])
         document = json.loads(told.stdout)
         said = document["checks"].pop(0)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.cli import snapshots as command
 from samza_dagster.cli.options import Target
 from samza_dagster.cli.snapshots import jobs_of_target
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata import job_owner
 
 pytestmark = pytest.mark.unit
 ON = Target(bootstrap_servers="here:9092")
@@ -28,7 +28,7 @@ def test_a_pattern_stands_for_the_jobs_that_were_deployed(
 ) -> None:
     """A name stands for itself, with id 1 where it has none."""
     there = ["orders-a/1", "orders-b/1", "orders-c/2", "clicks/7"]
-    monkeypatch.setattr(job_owner, "deployed_jobs", lambda *_: there)
+    monkeypatch.setattr(command, "deployed_jobs", lambda *_: there)
     jobs = jobs_of_target(ON, names)
     assert [f"{one.job_name}/{one.job_id}" for one in jobs] == found
     assert {one.bootstrap_servers for one in jobs} == {"here:9092"}
@@ -36,7 +36,7 @@ def test_a_pattern_stands_for_the_jobs_that_were_deployed(
 
 def test_a_pattern_of_no_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was asked stands in the refusal."""
-    monkeypatch.setattr(job_owner, "deployed_jobs", lambda *_: [])
+    monkeypatch.setattr(command, "deployed_jobs", lambda *_: [])
     with pytest.raises(InvalidInput, match=r"no job on here:9092 is one of orders-\*"):
         jobs_of_target(ON, ["orders-*"])
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from samza_dagster.cli.main import cli
 from samza_dagster.cli.place_container import place_container
 
 pytestmark = pytest.mark.unit
@@ -65,10 +64,3 @@ def test_the_documented_tool_refuses_an_empty_id() -> None:
     done = CliRunner().invoke(place_container, given)
     assert done.exit_code == 2
     assert "--app-id" in done.stderr
-
-
-def test_an_empty_run_is_not_the_newest_bounce() -> None:
-    """A script whose variable isn't set would show somebody else's."""
-    done = CliRunner().invoke(cli, ["bounce", "status", ""])
-    assert done.exit_code == 2
-    assert "empty" in done.stderr

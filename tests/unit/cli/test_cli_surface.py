@@ -47,28 +47,15 @@ def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
     assert "Usage:" in commands.run("place").stderr
 
 
-@pytest.mark.parametrize(
-    ("home", "seen"),
-    [(None, "neither --dagster-home nor DAGSTER_HOME"), ("/nowhere", "no directory /nowhere")],
-)
-def test_without_a_dagster_instance_a_bounce_is_not_looked_for(
-    commands: Any, monkeypatch: pytest.MonkeyPatch, home: str | None, seen: str
-) -> None:
-    """And none is made where a name is mistyped."""
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    given = () if home is None else ("--dagster-home", home)
-    assert seen in commands.json("bounce", "status", *given, code=2)["seen"]
-
-
 def test_help_and_client_commands_import_nothing_heavy() -> None:
     """Start latency: Dagster alone costs seconds."""
     program = (
         "import sys\n"
         "from samza_dagster.cli.main import cli\n"
-        "for name in ['place', 'status', 'explain', 'locality', 'lag', 'verify', 'bounce']:\n"
+        "for name in ['place', 'status', 'explain', 'locality', 'lag', 'verify']:\n"
         "    cli.get_command(None, name)\n"
         "import samza_dagster.client, samza_dagster.cli.place_container\n"
-        "heavy = {'dagster', 'pyspark', 'pandas', 'confluent_kafka', 'psutil'} & set(sys.modules)\n"
+        "heavy = {'dagster', 'pyspark', 'pandas', 'psutil'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError  # noqa: TID253 - what the client reports
+from confluent_kafka import KafkaError
 
 from samza_dagster.metadata.kafka_client import KafkaCluster
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError  # noqa: TID253 - what the client raises
+from confluent_kafka import KafkaError
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
+from confluent_kafka import KafkaError, KafkaException
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import state_writer

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
+from confluent_kafka import KafkaError, KafkaException
 
 from samza_dagster.errors import InvalidInput, UnknownTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster

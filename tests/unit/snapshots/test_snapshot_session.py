@@ -73,7 +73,7 @@ def test_importing_the_package_imports_no_spark() -> None:
     """Its import is start latency of every Dagster run."""
     code = (
         "import sys, samza_dagster.snapshots, samza_dagster.snapshots.tables;"
-        "sys.exit(str([m for m in ('pyspark', 'confluent_kafka') if m in sys.modules]))"
+        "sys.exit(str('pyspark' in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.stderr.strip() == "[]"
+    assert run.stderr.strip() == "False"
