@@ -8,7 +8,7 @@ Dagster with its queue and limits on, real Samza containers on four hosts:
 - `next op`: such a move, from the answer that its container was started to its last op, which verifies that;
 - `action`: an agent is frozen at any moment of the sensor's interval; from the moment at
   which its silence is as long as `host_silent_s` to the run that `auto_failover` requests, after
-  `bad_looks` looks that say the same;
+  two looks that say the same;
 - `first op`: from that moment to the first op of that run, which then asks.
 
 The peer: a launch over GraphQL, with a person's click as its event, to its first op.
@@ -39,8 +39,8 @@ from samza_dagster.client.look import read_host_words
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import WHO
+from samza_dagster.orchestration.watch.auto_failover import ACKNOWLEDGE, NAME
 from samza_dagster.orchestration.watch.remedies import FAIL_OVER
-from samza_dagster.orchestration.watch.runs import ACKNOWLEDGE, WHO_ASKS
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.bounce_steps import after_holds, spread
 from tests.rig.cockpit import PATIENCE_S, Cockpit, cockpit
@@ -143,7 +143,7 @@ def acknowledged_since(made: Cockpit, since_ms: int) -> list[tuple[int, dict[str
 
 def failovers(made: Cockpit, since_ms: int) -> list[tuple[str, dict[str, Any], int]]:
     """Runs that the sensor requested since then, each with its config and when it was created."""
-    of_sensor = dg.RunsFilter(job_name=FAIL_OVER, tags={WHO: WHO_ASKS})
+    of_sensor = dg.RunsFilter(job_name=FAIL_OVER, tags={WHO: NAME})
     return [
         (
             record.dagster_run.run_id,

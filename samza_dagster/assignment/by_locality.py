@@ -131,15 +131,14 @@ class _Group:
             places = sorted(known - claimed or known)
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
-                allowed = sorted({*allowed, *self._actives_only})
+                also = {each for each in self._actives_only if self.locations[each] not in claimed}
+                allowed = sorted({*allowed, *also})
         return Copy(name, weight, homes, near, allowed, self._former(name))
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
         """As many standbys as there are locations for them. Who can stays, or takes the place that
         the active has left: the state is there too.
         """
-        if not names:
-            return []
         places = {self.locations[active.at]}
         pinned: dict[str, int] = {}
         for name in names:

@@ -40,7 +40,7 @@ def by_container_count(
             task_locality.get(task.task_name, TaskLocality()).processor_id, []
         ).append(task)
     known = set(task_locality) == {task.task_name for task in tasks} and _whole(former)
-    if not known or len(former) == 1 or len(processors) == 1:
+    if not known or len(former) == 1:
         return _dealt(in_turn, processors, processor_locality)
     if set(former) == set(processors):
         return containers_of(former, processor_locality)

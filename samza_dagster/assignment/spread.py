@@ -321,7 +321,7 @@ class _Exchange:
         return []
 
     def _home(self, copy: Copy, moves: int) -> Path:
-        if copy.homes and copy.name not in self._stuck:
+        if copy.name not in self._stuck:
             moves -= copy.strayed
             for home in self._spread.may_go(copy, copy.at, set(copy.homes) - {copy.at}):
                 if path := self._reach(copy.at, copy, home, moves):

@@ -33,8 +33,7 @@ def group_by_partition(
 
     Raises `InvalidInput` when there is no partition at all.
     """
-    count = max(inputs.values(), default=0)
-    if count <= 0:
+    if not any(count > 0 for count in inputs.values()):
         raise InvalidInput(
             "tasks for the job's inputs",
             seen=f"no partition in {dict(inputs)}",

@@ -51,12 +51,11 @@ from samza_dagster.orchestration.resource import (
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag, names_within
-from samza_dagster.orchestration.watch.on_demand import outside_checks
-from samza_dagster.orchestration.watch.runs import acknowledge_job
-from samza_dagster.orchestration.watch.sensors import (
-    auto_failover_sensor,
+from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
+from samza_dagster.orchestration.watch.checks import (
     invariants_sensor,
     lag_slo_sensor,
+    outside_checks,
 )
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 
@@ -329,8 +328,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix
             ),
             choices_sensor(tag, max(30, interval_s), running=running, prefix=prefix),
-            auto_failover_sensor(self.auto_failover, launched, prefix),
-            lag_slo_sensor(self.lag_slo, prefix),
+            auto_failover_sensor(self.auto_failover, self.policies, launched, prefix),
+            lag_slo_sensor(self.lag_slo, self.policies, prefix),
             invariants_sensor(self.invariants, self.policies, prefix),
         ]
 

@@ -36,10 +36,10 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
     )
     sensor_interval_s: IntervalS = Field(
         default=5,
-        description="Between two ticks of what records outcomes.",
+        description="Between two ticks of a sensor; of those of checks twice that, of choices 30 s at least.",
     )
     sensor_running: bool = Field(
-        default=True, description="Whether those sensors are on when they are first deployed."
+        default=True, description="Whether the sensors are on when they are first deployed."
     )
 
 

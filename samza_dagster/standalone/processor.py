@@ -321,7 +321,7 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
         return state, (*ended, *unmet)
     if is_same and not _is_news(group, model, is_asked=requests.awaits_version(group)):
         return replace(state, plan_ms=None), ended
-    version = max(group.version, group.highest) + 1
+    version = group.highest + 1
     published = Round(version, now_ms + state.settings.consensus_ms)
     state = replace(state, plan_ms=None, served=group.members, round=published)
     idle = requests.idle_pins(group, model)

@@ -252,9 +252,9 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
         )
     active = active_task_of(name)
     for other in _copies(group, name) if name != active else ():
+        at = _location(group, other, group.model) if other == active else None
         pin = group.pins.get(other)
-        at = _location(group, other, group.model) if pin is None and other == active else None
-        if destination == (at if pin is None else pin.location):
+        if destination == (pin.location if pin is not None and pin.location in places else at):
             return texts.refusal(
                 "a standby is at another location than its active and its other standbys",
                 f"{other} is at {destination}",

@@ -158,7 +158,9 @@ class ProcessorWork:
         """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
         work = self
         if self.awaited:
-            work = replace(self, awaited=frozenset(), standbys_ms=now_ms + _RESTORED_MS)
+            restored_ms = now_ms + _RESTORED_MS
+            at_ms = restored_ms if self.is_at_work else max(restored_ms, self.standbys_ms)
+            work = replace(self, awaited=frozenset(), standbys_ms=at_ms)
         if not (work.is_settled and work.is_at_work):
             return work
         wanted = merged(processor_id, self.wanted, most, ids_of(self.running))
@@ -259,8 +261,8 @@ class ProcessorWork:
             for each in _actives(self.running)
             if each.processor_id in ends
             for name in each.tasks
-            if not self.wanted or name in staying
-        } | {name for name in self.silent if not self.wanted or name in staying}
+            if not self.version or name in staying
+        } | {name for name in self.silent if not self.version or name in staying}
         since_ms = self.silent_since_ms if self.silent else now_ms
         return replace(self, silent=frozenset(silent), silent_since_ms=since_ms)
 

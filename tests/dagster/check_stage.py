@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.run_request import InstigatorType
-from dagster._core.remote_origin import (
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-    RemoteRepositoryOrigin,
-)
-from dagster._core.scheduler.instigation import (
-    InstigatorState,
-    InstigatorStatus,
-    SensorInstigatorData,
-)
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from lookout import LOOKOUTS, Lookout, LookoutSamza
 
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.watch import check_tick
-from samza_dagster.orchestration.watch.on_demand import outside_checks
-from samza_dagster.orchestration.watch.sensors import invariants_sensor
+from samza_dagster.orchestration.watch import checks
+from samza_dagster.orchestration.watch.checks import invariants_sensor, outside_checks
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
 Evaluation = dg.AssetCheckEvaluation
@@ -61,18 +48,6 @@ class Stage:
                 self.cursor = result.cursor
         return told
 
-    def keep_cursor(self) -> None:
-        """As Dagster's daemon keeps it, for whoever looks into the instance."""
-        location = ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="here"))
-        self.instance.add_instigator_state(
-            InstigatorState(
-                RemoteRepositoryOrigin(location, "here").get_instigator_origin(self.sensor.name),
-                InstigatorType.SENSOR,
-                InstigatorStatus.RUNNING,
-                SensorInstigatorData(cursor=self.cursor),
-            )
-        )
-
     def on_demand(self, slo: LagSlo | None = None) -> dict[str, Evaluation]:
         """The evaluations by check of a run of `outside_checks`."""
         checks = outside_checks(slo or LagSlo(), Invariants())
@@ -90,15 +65,11 @@ class Stage:
 
 
 @contextmanager
-def on_stage(monkeypatch: pytest.MonkeyPatch, home: Path | None = None) -> Iterator[Stage]:
-    """One of each test's own; the sensors tell the world's time.
-
-    Only an instance with a `home` keeps cursors.
-    """
+def on_stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """One of each test's own; the sensors tell the world's time."""
     world = LOOKOUTS["here"] = Lookout()
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: world.now_ms * 1_000_000)
-    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", world.now_ms))
-    made = dg.DagsterInstance.local_temp(str(home)) if home else dg.DagsterInstance.ephemeral()
-    with made as instance:
+    monkeypatch.setattr(checks.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", world.now_ms))
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Stage(world, instance)
     LOOKOUTS.clear()

@@ -14,10 +14,9 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.watch.auto_failover import judged_now, look, run_request
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
-from samza_dagster.orchestration.watch.failover_tick import judged_now, look
 from samza_dagster.orchestration.watch.reported import Events
-from samza_dagster.orchestration.watch.runs import run_request
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_stores import partition_of
@@ -162,7 +161,9 @@ def tick(
     job = observation.job
     kept = FailoverCursor.read(cursor, job) or FailoverCursor(job)
     judged, reported = judged_now(kept, observation, events.read(), settings, now_ms)
-    runs = [run_request(d, job_tag(job, prefix), prefix) for d in judged.asked]
+    runs = [
+        run_request(d, job_tag(job, prefix), prefix) for d in judged.advice if d.verdict == "ask"
+    ]
     return Ticked(judged.cursor.to_text(), reported, runs)
 
 

@@ -11,11 +11,10 @@ from lookout import LOOKOUTS, Lookout, LookoutSamza
 from samza_dagster.orchestration.jobs import failover_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import CASE, GROUP, JOB, WHO, WHY
-from samza_dagster.orchestration.watch import failover_tick as module
+from samza_dagster.orchestration.watch import auto_failover as module
+from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.reported import acknowledgement, history, with_events
-from samza_dagster.orchestration.watch.runs import acknowledge_job
-from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.dagster

@@ -165,7 +165,7 @@ def test_while_a_barrier_is_awaited_nothing_is_asked() -> None:
     (event,) = watching.go_on(300)
     assert (value(event, "verdict"), value(event, "because")) == (
         "watch",
-        "version 4 of the group isn't agreed on yet: it waits for c",
+        "version 4 isn't agreed on, waits for c; agreed is 3",
     )
     assert watching.runs == []
     world.group = replace(

@@ -116,14 +116,13 @@ STEP = st.tuples(
 @settings(max_examples=250)
 @given(
     steps=st.lists(STEP, min_size=1, max_size=14),
-    bad_looks=st.integers(1, 3),
     cap=st.integers(0, 4),
 )
 def test_no_run_comes_twice_and_no_limit_is_forgotten(
-    steps: list[tuple[str, int, list[tuple[str, int]]]], bad_looks: int, cap: int
+    steps: list[tuple[str, int, list[tuple[str, int]]]], cap: int
 ) -> None:
     """Over worlds and mishaps: one run a failure, the block, the cap, one record of each."""
-    story = Story(AutoFailover(mode="act", bad_looks=bad_looks, cap_per_hour=cap, mass_share=0.5))
+    story = Story(AutoFailover(mode="act", cap_per_hour=cap, mass_share=0.5))
     story.tick()
     for what, where, ticks in steps:
         story.go(what, where)

@@ -198,7 +198,7 @@ def test_a_schedule_bounces_each_job_that_it_names(instance: dg.DagsterInstance)
         with dg.build_schedule_context(
             instance=instance,
             repository_def=several,
-            scheduled_execution_time=datetime(2026, 1, 4, 4, tzinfo=UTC),
+            scheduled_execution_time=datetime.now(UTC),
             resources=dict(several.get_top_level_resources()),
         ) as context:
             ticked = several.get_schedule_def(f"bounce_{name}").evaluate_tick(context)

@@ -15,7 +15,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration import job_sensor
 from samza_dagster.orchestration.job_sensor import JobCursors, JobTick, of_every_job
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.orchestration.watch import checks
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from tests.rig.sensor_ticks import tick, ticking
 
@@ -86,8 +86,8 @@ def test_a_job_that_is_unreachable_keeps_no_other_from_being_watched(
 ) -> None:
     """Its own line says so."""
     now_ms = Lookout().now_ms
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
-    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
+    monkeypatch.setattr(checks.time, "time_ns", lambda: now_ms * 1_000_000)
+    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", now_ms))
     LOOKOUTS["orders/1"] = LOOKOUTS["billing/2"] = Lookout()
     LOOKOUTS["billing/2"].alive()
     opened = Worlds.open_client

@@ -15,7 +15,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch import check_tick, failover_tick
+from samza_dagster.orchestration.watch import auto_failover, checks
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
@@ -126,8 +126,8 @@ def test_the_sensor_invariants_tells_what_is_wrong_with_a_group(
 ) -> None:
     """As checks of its assets, with the patience that all have; a processor's registrations are in its cursor."""
     now_ms, cursor = [1_000_000_000_000], None
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms[0] * 1_000_000)
-    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms[0]))
+    monkeypatch.setattr(checks.time, "time_ns", lambda: now_ms[0] * 1_000_000)
+    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", now_ms[0]))
     made = component()
     (sensor,) = (one for one in made.build_sensors() if one.name == "invariants")
     told: dict[str, bool] = {}
@@ -161,8 +161,8 @@ def test_the_sensor_auto_failover_advises_what_a_group_can_do(
 ) -> None:
     """Where no mode is chosen, as the page has it; of a group in which no processor is registered."""
     now_ms, cursor = [1_000_000_000_000], None
-    monkeypatch.setattr(failover_tick.time, "time_ns", lambda: now_ms[0] * 1_000_000)
-    monkeypatch.setattr(failover_tick, "since_boot", lambda: ("this boot", now_ms[0]))
+    monkeypatch.setattr(auto_failover.time, "time_ns", lambda: now_ms[0] * 1_000_000)
+    monkeypatch.setattr(auto_failover, "since_boot", lambda: ("this boot", now_ms[0]))
     made = component(auto_failover=AutoFailover())
     (sensor,) = (one for one in made.build_sensors() if one.name == "auto_failover")
     job.group = replace(job.group, members=())

@@ -14,11 +14,8 @@ from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_pa
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.watch.sensors import (
-    auto_failover_sensor,
-    invariants_sensor,
-    lag_slo_sensor,
-)
+from samza_dagster.orchestration.watch.auto_failover import auto_failover_sensor
+from samza_dagster.orchestration.watch.checks import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 from samza_dagster.placement.state import Phase
 

@@ -17,10 +17,9 @@ from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.watch import failover_tick
+from samza_dagster.orchestration.watch import auto_failover
+from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
 from samza_dagster.orchestration.watch.reported import acknowledgement
-from samza_dagster.orchestration.watch.runs import acknowledge_job
-from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.stepped_job import SteppedJob
 
@@ -97,9 +96,7 @@ def test_a_bounce_of_one_cluster_skips_no_tick_of_the_other_s(
     west = bounced(instance, both, "west")
     ticked = {
         prefix: both.get_schedule_def(f"{prefix}_bounce_nightly").evaluate_tick(
-            dg.build_schedule_context(
-                instance=instance, scheduled_execution_time=datetime(2026, 11, 26, 2, tzinfo=UTC)
-            )
+            dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(UTC))
         )
         for prefix in ("east", "west")
     }
@@ -205,8 +202,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watched, Watched]
     """`demo/1` without a prefix, and `demo/1` on another cluster under `east`."""
     with dg.DagsterInstance.ephemeral() as instance:
         plain, east = Watched(instance, ""), Watched(instance, "east")
-        monkeypatch.setattr(failover_tick.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
-        monkeypatch.setattr(failover_tick, "since_boot", lambda: ("boot", east.world.now_ms))
+        monkeypatch.setattr(auto_failover.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
+        monkeypatch.setattr(auto_failover, "since_boot", lambda: ("boot", east.world.now_ms))
         yield plain, east
     LOOKOUTS.clear()
 
@@ -245,7 +242,7 @@ def test_a_trouble_of_the_cluster_without_a_prefix_is_not_over_on_the_other(
 def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_the_other(
     watched: tuple[Watched, Watched],
 ) -> None:
-    """Its own job acknowledges for it alone; the command line's word without a prefix is for every."""
+    """The job acknowledges for its own component alone."""
     plain, east = watched
     for one in watched:
         failed_over(one)
@@ -261,6 +258,7 @@ def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_th
         one.world.own.clear()
     assert [t for _ in range(4) for t in east.tick()] == ["host-sick held"]
     assert [t for _ in range(4) for t in plain.tick()] == ["host-sick ask"]
-    event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="both were looked at")
+    key = east.samza.asset_key("placement_history")
+    event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="looked at, too", key=key)
     east.instance.report_runless_asset_event(event)
     assert [t for _ in range(4) for t in east.tick()] == ["host-sick ask"]

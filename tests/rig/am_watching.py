@@ -9,7 +9,7 @@ import dagster as dg
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
+from samza_dagster.orchestration.watch.auto_failover import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.chaos.am_faults import Told
 

@@ -62,6 +62,22 @@ class _Runner(ProcessorRunner):
     """Production's, which lets a judge see what it reads and does."""
 
     process: VirtualProcess
+    _has_failed: bool = False
+    _rests: int = 0
+
+    def _step(self) -> None:
+        self._has_failed = False
+        super()._step()
+        state, group, now_ms = self._state, self.process.seen, self._now_ms()
+        first, due_ms = group.first_of(state.processor_id), rules.wake_ms(state)
+        is_duplicate = first is not None and first.sequence != state.sequence
+        self._rests += 1
+        if self.is_woken or self._has_failed or is_duplicate or self._rests % 3:
+            return  # a third of them shows it, too
+        before_ms = now_ms + _NEVER_MS if due_ms is None else due_ms - 1
+        _, late = rules.step(state, group, before_ms, self._grouper, state.heard_ms)
+        if late and before_ms > now_ms:
+            raise self.process.judge.broken("what is due wakes its processor", f"{late}")
 
     @property
     def is_woken(self) -> bool:
@@ -84,6 +100,7 @@ class _Runner(ProcessorRunner):
             said = {**group.running, **said}
             group = replace(group, requests=(), responses={}, pins={}, restarts={}, running=said)
         self.process.seen = group or GroupView()
+        self._has_failed |= group is None
         return group
 
     def _carry_out(self, command: commands.Command) -> None:
@@ -94,6 +111,7 @@ class _Runner(ProcessorRunner):
         try:
             super()._carry_out(command)
         except (Unreachable, Fenced):
+            self._has_failed = True
             process.judge.failed(process)
             raise
 

@@ -23,7 +23,7 @@ from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
 from samza_dagster.orchestration.text import in_words, natural
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.check_tick import read_lags
+from samza_dagster.orchestration.watch.checks import read_lags
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ReplicaLag

@@ -107,6 +107,7 @@ class Looks:
 
     def wait_for(self, error: Unreachable, now_ms: int) -> None:
         """Note that somebody doesn't answer; raises `error` once that has lasted too long."""
+        self._due.clear()  # a turn that asks nothing would look like an answer
         if self._away_since is None:
             self._away_since = now_ms
             self._log(f"waiting for who doesn't answer: {error}")

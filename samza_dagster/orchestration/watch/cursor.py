@@ -4,81 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import ClassVar
 
 from samza_dagster.lag import Heard
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.watch.hysteresis import Evidence
 
-HOST_SICK = "host-sick"
-HOST_LOST = "host-lost"
-COORDINATOR_GONE = "coordinator-gone"
-JOB_DEAD = "job-dead"
-COORDINATOR_REPLACED = "coordinator-replaced"
-SILENT = "silent"
-FALLING_BEHIND = "falling-behind"
-STANDBY_STALLED = "standby-stalled"
-STANDBY_DOWN = "standby-down"
-FLAPPING = "flapping"
-OF_NO_CONTAINER = (COORDINATOR_GONE, COORDINATOR_REPLACED, JOB_DEAD)
-OF_A_HOST = (HOST_SICK, HOST_LOST)
+
+class Kind(StrEnum):
+    """What looks bad."""
+
+    HOST_SICK = "host-sick"
+    COORDINATOR_GONE = "coordinator-gone"
+    COORDINATOR_REPLACED = "coordinator-replaced"
+    JOB_DEAD = "job-dead"
+    SILENT = "silent"
+    FALLING_BEHIND = "falling-behind"
+    STANDBY_STALLED = "standby-stalled"
+
+
+OF_NO_CONTAINER = (Kind.COORDINATOR_GONE, Kind.COORDINATOR_REPLACED, Kind.JOB_DEAD)
+BAD_LOOKS, GOOD_LOOKS = 2, 3
+"""Looks in turn after which a suspect counts, and after which it is over."""
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect(Evidence):
+class Suspect:
     """Something that looks bad, and for how long it has."""
 
-    kind: str
+    kind: Kind
     subject: str
     """A host, a processor, the coordinator or the job."""
     members: tuple[tuple[str, str], ...]
     """(processor, incarnation) of each container that it is about."""
     why: str
-    told: tuple[str, ...] = ()
-    """What was reported of it: a report is made once while it lasts."""
-    was: tuple[str, str, str] = ("", "", "")
-    """Host, process and deployment when it began; empty: not known."""
+    since_ms: int
+    was: str = ""
+    """What there was of its subject when it began (`Observation.state_of`); empty: not known."""
     became: str = ""
-    """What has taken their place, in words."""
-    became_ms: int = 0
-    asked: bool = False
-    """A request for its group was in flight before that."""
-    same: bool = False
-    """The same process is there as when it began."""
-    well_ms: int = 0
-    """The first of the good looks."""
+    """The same when it was over."""
+    told: tuple[str, ...] = ()
+    """The ids of its reports (`Decision.event`)."""
+    bad: int = 0
+    good: int = 0
 
     @property
     def key(self) -> str:
-        """What it is kept by: a processor's new incarnation is a new suspect."""
-        of = () if self.kind in OF_A_HOST else (incarnation for _, incarnation in self.members)
+        """Return what it is kept by: a processor's new incarnation is a new suspect."""
+        of = () if self.kind == Kind.HOST_SICK else (incarnation for _, incarnation in self.members)
         return "|".join((self.kind, self.subject, *of))
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Return whether it counts."""
+        return self.bad >= BAD_LOOKS
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether good looks have ended it; one does before it counts."""
+        return self.good >= (GOOD_LOOKS if self.is_confirmed else 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """How one container has been going, kept only while something is odd about it."""
+class Progress:
+    """How far one container has come, by when each change was first seen."""
 
-    incarnation: int
-    """Checksum of its execution id, or of its host where none is known."""
-    silent_ms: int | None = None
-    """Since when it has reported nothing; None: it reports."""
-    down_ms: int | None = None
-    """Since when it doesn't run; None: it runs."""
-    committed: int | None = None
-    moved_ms: int = 0
-    """When `committed` changed last."""
-    moves: int = 0
-    backlog: int = 0
-    growths: int = 0
-    """Commits in turn at which the backlog was larger than at the one before."""
-    grows_ms: int = 0
-    """The last commit at which it wasn't."""
-    applied: int | None = None
-    stood_ms: int = 0
-    """When `applied` changed last, and the changelog's end then."""
-    end: int = 0
+    identity: int
+    """Checksum of its incarnation (`ContainerSeen.identity`): the cursor has one of each container."""
+    reported: Heard
+    position: Heard
+    level_ms: int
+    """The last look at which it wasn't behind."""
+    end: int
+    """Its changelog's end then, or when its position changed."""
+
+    @property
+    def stands_since_ms(self) -> int:
+        """Return since when it has been behind at one position."""
+        return max(self.position.at_ms, self.level_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,41 +96,29 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """The newest acknowledgement of a group, and its event's number."""
-
-    ident: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailoverCursor(Versioned):
     """All that is kept of one job."""
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
 
     job: str
     looked_ms: int = 0
-    """The last look that counted; 0: there was none."""
     clock: str = ""
     """What the times are by (`steady_now`)."""
     suspects: Mapping[str, Suspect] = field(default_factory=dict[str, Suspect])
-    trends: Mapping[str, Trend] = field(default_factory=dict[str, Trend])
-    heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
-    """Container and incarnation → its newest report as it was first seen."""
-    committed: Heard | None = None
-    """The job's newest commits as they were first seen."""
+    progress: Mapping[str, Progress] = field(default_factory=dict[str, Progress])
     leader: Heard | None = None
-    """The leader's newest sign of life as it was first seen."""
-    lost: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Lost host → since when; 0: for long."""
+    """The leader's newest beat as it was first seen."""
     deployment: str = ""
+    """The deployment of Samza's AM."""
+    replaced: str = ""
+    """The one before it; empty: none was seen."""
     deployment_ms: int = 0
-    """When it was first seen in place of another; 0: it was the first."""
+    """When it was first seen."""
     acts: Mapping[str, Act] = field(default_factory=dict[str, Act])
     """Run key → the run that was requested."""
-    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict[str, Acknowledgement])
-    """Group → its newest acknowledgement."""
+    acknowledged: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Group → the number of its newest acknowledgement."""
     read_to: int = 0
     """Number of the newest event of Dagster's that was read."""
 
@@ -144,8 +136,7 @@ class FailoverCursor(Versioned):
 
     def blocks(self, act: Act) -> bool:
         """Return whether nobody has acknowledged its group since."""
-        newest = self.acknowledged.get(act.group)
-        return newest is None or not 0 < act.number < newest.number
+        return not 0 < act.number < self.acknowledged.get(act.group, 0)
 
     def acts_lately(self, now_ms: int) -> int:
         """Return how many count for the cap of the hour."""

@@ -1,17 +1,16 @@
-"""Findings that must stand before they are told, and must be gone before they are over. Pure."""
+"""Findings of checks: what counts, from when on, and until when. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Applied, HostClock
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.watch.hysteresis import Evidence, Hysteresis, is_another_look
 
 MOST_OF_A_CHECK = 200
 NOT_JUDGED = "not judged"
@@ -37,13 +36,55 @@ Samples = Mapping[str, tuple[Applied, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class TrackedFinding(Evidence):
-    """A finding and how long it has been there."""
+class TrackedFinding:
+    """A finding that has been there since `since_ms`; `confirmed`: it counts."""
 
     subject: str
     seen: str
     fix: str
     severity: str
+    since_ms: int
+    bad: int = 0
+    """Bad looks."""
+    bad_ms: tuple[int, ...] = ()
+    """The times of the newest, where the rule asks for them."""
+    good: int = 0
+    """Good looks since."""
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hysteresis:
+    """A finding counts after `looks` bad looks over `for_ms`, and is over after `good_looks` in turn.
+
+    With `within_ms` the newest bad looks count where they lie within it, and a good one among them
+    clears none. Without (None) they are bad looks in turn: a good one begins it anew until it counts.
+    """
+
+    looks: int = 2
+    for_ms: int = 0
+    good_looks: int = 2
+    within_ms: int | None = None
+
+    def after_bad(
+        self, one: TrackedFinding, now_ms: int, *, at_once: bool = False
+    ) -> TrackedFinding:
+        """Return the finding after one more bad look; `at_once`: it counts now."""
+        bad = min(one.bad + 1, self.looks)
+        bad_ms = () if self.within_ms is None else (*one.bad_ms, now_ms)[-self.looks :]
+        # What needs no time isn't held back by a clock that was set back since it began.
+        enough = bad >= self.looks and max(0, now_ms - one.since_ms) >= self.for_ms
+        if self.within_ms is not None and enough:
+            # By the first and the last of the times: the clock may have been set back between two.
+            enough = max(bad_ms) - min(bad_ms) <= self.within_ms
+        return replace(
+            one, bad=bad, bad_ms=bad_ms, good=0, confirmed=one.confirmed or enough or at_once
+        )
+
+    def is_over(self, one: TrackedFinding) -> bool:
+        """Return whether enough good looks have ended it, or any did before it counted."""
+        begins_anew = self.within_ms is None and not one.confirmed
+        return begins_anew or one.good >= self.good_looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +97,9 @@ class LastEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class CheckMemory(Versioned):
-    """All checks of one sensor: their findings by subject, and what was told of each.
+    """All checks of one sensor: their findings by subject, and what was told of each."""
 
-    `clock` is what its times are by (`steady_now`). `clocks` are those of hosts, as of a look that
-    began at `clocks_ms`; `samples` how far standbys' store partitions had come, oldest first.
-    `registrations` are those of standalone processors (`Agreement`).
-    """
-
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     job: str
     looked_ms: int = 0
@@ -72,33 +108,25 @@ class CheckMemory(Versioned):
     )
     evaluations: Mapping[str, LastEvaluation] = field(default_factory=dict[str, LastEvaluation])
     clock: str = ""
+    """What the times are by (`steady_now`)."""
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
+    """The hosts' clocks, as of a look that began at `clocks_ms`."""
     clocks_ms: int = 0
     samples: Samples = field(default_factory=dict[str, tuple[Applied, ...]])
+    """How far standbys' store partitions had come, oldest first."""
     registrations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those of standalone processors (`Agreement`)."""
 
     def by_clock(self, clock: str, now_ms: int) -> CheckMemory:
-        """The same by this clock, whose time it is now; by another one as if it had looked just now."""
-        if clock == self.clock or not self.looked_ms:
-            return replace(self, clock=clock)
-        later_ms = now_ms - self.looked_ms
-
-        def dated(standing: TrackedFinding) -> TrackedFinding:
-            since_ms = standing.since_ms
-            return replace(standing, since_ms=since_ms + later_ms if since_ms else 0)
-
-        return replace(
-            self,
-            looked_ms=now_ms,
-            checks={
-                check: {subject: dated(one) for subject, one in found.items()}
-                for check, found in self.checks.items()
-            },
-            evaluations={
-                c: replace(t, at_ms=t.at_ms + later_ms) for c, t in self.evaluations.items()
-            },
-            clock=clock,
-        )
+        """Return it by this clock; on another machine patience begins anew, and what counts stays."""
+        if clock == self.clock:
+            return self
+        checks = {
+            check: {s: replace(one, since_ms=now_ms, bad=0, bad_ms=()) for s, one in found.items()}
+            for check, found in self.checks.items()
+        }
+        told = {c: replace(last, at_ms=now_ms) for c, last in self.evaluations.items()}
+        return replace(self, clock=clock, looked_ms=now_ms, checks=checks, evaluations=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +140,7 @@ class CheckResult:
 
     @property
     def passed(self) -> bool:
-        """Nothing counts against it."""
+        """Return whether nothing counts against it."""
         return not self.failing
 
     @property
@@ -137,12 +165,13 @@ def looked(
     findings: Findings,
     patience: Mapping[str, Hysteresis],
     now_ms: int,
+    failed: Collection[str] = (),
 ) -> tuple[CheckMemory, tuple[CheckResult, ...]]:
-    """Takes one look into account; each check of `patience` gets a result.
+    """Take one look into account; each check of `patience` gets a result.
 
-    One that can't be judged at this look keeps what it had, and that it can't is a finding of it.
+    One that can't be judged at this look keeps what it had, and that it can't is a finding of it. What
+    is found of the checks that have `failed` until now counts at once: it was told before.
     """
-    counts = is_another_look(memory.looked_ms, now_ms)
     checks: dict[str, Mapping[str, TrackedFinding]] = {}
     results: list[CheckResult] = []
     for check, rule in patience.items():
@@ -157,11 +186,11 @@ def looked(
         for subject, finding in found.items():
             old = before.get(subject) or TrackedFinding(subject, "", "", "", since_ms=now_ms)
             now = replace(old, seen=finding.seen, fix=finding.fix, severity=finding.severity)
-            after[subject] = rule.after_bad(now, now_ms, counts=counts)
+            after[subject] = rule.after_bad(now, now_ms, at_once=check in failed)
         for subject, old in before.items():
             if subject in found or subject in after:
                 continue
-            good = rule.after_good(old, counts=counts)
+            good = replace(old, good=old.good + 1)
             if not rule.is_over(good):
                 after[subject] = good
             elif good.confirmed:
@@ -172,12 +201,11 @@ def looked(
         standing = tuple(s for s in kept[:MOST_OF_A_CHECK] if s.confirmed)
         left_out = max(0, len(kept) - MOST_OF_A_CHECK)
         results.append(CheckResult(check, standing, tuple(recovered), left_out))
-    looked_ms = now_ms if counts else memory.looked_ms
-    return replace(memory, looked_ms=looked_ms, checks=checks), tuple(results)
+    return replace(memory, looked_ms=now_ms, checks=checks), tuple(results)
 
 
 def is_due(memory: CheckMemory, result: CheckResult, now_ms: int, repeat_ms: int) -> bool:
-    """Whether a result is told: when it has changed, and again now and then."""
+    """Return whether a result is told: when it has changed, and again now and then."""
     last = memory.evaluations.get(result.check)
     return (
         last is None or last.fingerprint != result.fingerprint or now_ms - last.at_ms >= repeat_ms

@@ -10,11 +10,40 @@ from typing import TYPE_CHECKING
 from samza_dagster.lag import HostClock
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.plans.move import LOST
-from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding
+from samza_dagster.orchestration.watch.findings import CheckFinding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ReplicaLag
+
+SAME_HOST = "same_host"
+REPLICAS = "replicas_present"
+ONE_OWNER = "one_owner"
+LAG = "standbys_within_limit"
+LOCALITY = "locality_agrees"
+CLOCKS = "clocks_agree"
+COORDINATED = "coordinated"
+COPIES = "live_copies"
+STAYS = "none_flaps"
+CHECKS: Mapping[str, str] = {
+    SAME_HOST: "No two processes of one group are on one host; under Samza's AM, by where each"
+    " container reported last.",
+    REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
+    ONE_OWNER: "Every task has one active owner; under Samza's AM, by its assignments alone.",
+    LAG: "Every changelog is there, and every standby's lag is known and within lag_limit.",
+    LOCALITY: "Containers report the hosts on which the coordinator has them.",
+    CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
+    COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",
+    COPIES: "Of every task's state there is a copy on a host that is alive.",
+    STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
+}
+ASSETS: Mapping[str, str] = {
+    **dict.fromkeys(CHECKS, "container_locality"),
+    ONE_OWNER: "task_locality",
+    LAG: "changelog_lag",
+    COPIES: "task_locality",
+}
+"""Check → its asset."""
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})
@@ -22,28 +51,18 @@ _LEAVING = "leaving"
 
 
 def not_dead(view: JobView) -> list[CheckFinding]:
-    """That nothing of the job runs any more. No other finding helps then: nobody reads a request."""
+    """Return that nothing of the job runs any more: no other finding helps then."""
     fix = "deploy the job again, as it was submitted before; a request would be read by nobody"
     return [] if view.dead is None else [CheckFinding("job", view.dead, fix, "ERROR")]
 
 
 def same_host(view: JobView) -> list[CheckFinding]:
-    """Two members of a group with a process on one host: they would share a store directory.
-
-    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
-    """
-    note = _not_seen(
-        view,
-        "a host is where a container reported itself last, or where it was launched"
-        " since; a process that lives on elsewhere isn't seen",
-    )
-    if view.dead is not None:
-        return note
+    """Return the groups two members of which have a process on one host: they share a store directory."""
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
             here[view.group_of(processor_id), processor.host].append(processor_id)
-    found = [
+    return [
         CheckFinding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
@@ -54,62 +73,36 @@ def same_host(view: JobView) -> list[CheckFinding]:
         for (group, host), members in here.items()
         if len(members) > 1
     ]
-    return found + note
-
-
-def _not_seen(view: JobView, what: str) -> list[CheckFinding]:
-    """A note of what no outsider can see where the coordinator doesn't tell what runs."""
-    fix = "the nodes' own process lists tell, and under YARN its ResourceManager"
-    can = view.capabilities
-    return [] if can.tells_what_runs else [CheckFinding("not seen", what, fix, NOTE)]
 
 
 def replicas_present(view: JobView, standbys: int | None = None) -> list[CheckFinding]:
-    """Containers that don't run, and actives with fewer standbys than `standbys`.
+    """Return the containers that don't run, and the actives with fewer standbys than `standbys`.
 
     Without a number the one that most actives have is taken for wanted.
     """
-    found = [
-        CheckFinding(
-            processor_id,
-            f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
-            f"samza-dagster explain {processor_id}, and its log on its host",
-            "WARN" if view.is_standby(processor_id) else "ERROR",
-        )
-        for processor_id, processor in sorted(view.processors.items())
-        if processor.state not in _RUNS and processor.state != _LEAVING
-    ]
-    found += [
-        CheckFinding(
-            processor_id,
-            f"last seen on {processor.host}, which is lost",
-            "wait: its coordinator starts it elsewhere",
-            "WARN" if view.is_standby(processor_id) else "ERROR",
-        )
-        for processor_id, processor in sorted(view.processors.items())
-        if not view.capabilities.tells_what_runs
-        and (host := view.hosts.get(processor.host or "")) is not None
-        and host.state == LOST
-    ]
-    on_request = view.capabilities.has_own_requests
-    found += [
-        CheckFinding(
-            f"standbys of {active}",
-            f"{number} of {wanted}",
-            f"samza-dagster control-standby start {active}"
-            if on_request
-            else "job.standbytasks.replication.factor in its config, and deploy it anew",
-        )
-        for active, (number, wanted) in missing_standbys(view, standbys).items()
-    ]
+    found: list[CheckFinding] = []
+    for processor_id, processor in sorted(view.processors.items()):
+        host = view.hosts.get(processor.host or "")
+        if processor.state not in (*_RUNS, _LEAVING):
+            seen = f"{processor.state} on {processor.host}" if processor.host else processor.state
+            fix = f"samza-dagster explain {processor_id}, and its log on its host"
+        elif not view.capabilities.tells_what_runs and host is not None and host.state == LOST:
+            seen = f"last seen on {processor.host}, which is lost"
+            fix = "wait: its coordinator starts it elsewhere"
+        else:
+            continue
+        severity = "WARN" if view.is_standby(processor_id) else "ERROR"
+        found.append(CheckFinding(processor_id, seen, fix, severity))
+    for active, (number, wanted) in missing_standbys(view, standbys).items():
+        fix = "job.standbytasks.replication.factor in its config, and deploy it anew"
+        if view.capabilities.has_own_requests:
+            fix = f"samza-dagster control-standby start {active}"
+        found.append(CheckFinding(f"standbys of {active}", f"{number} of {wanted}", fix))
     return found
 
 
 def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tuple[int, int]]:
-    """The actives with fewer standbys than `standbys`: how many each has, and is to have.
-
-    Without a number the one that most actives have is taken for wanted.
-    """
+    """Return the actives with fewer standbys than `standbys`, each with how many it has and is to have."""
     has = {p: 0 for p in view.processors if not view.is_standby(p)}
     for processor_id, processor in view.processors.items():
         if view.is_standby(processor_id) and processor.state != _LEAVING:
@@ -122,18 +115,7 @@ def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tu
 
 
 def one_owner(view: JobView) -> list[CheckFinding]:
-    """Tasks with two active owners, and processors that run beside an earlier self.
-
-    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
-    """
-    note = _not_seen(
-        view,
-        "only assignments are judged: nobody tells incarnations; two processes of one"
-        " container are told apart by the execution environment id in their reports alone, of which"
-        " the newest counts",
-    )
-    if view.dead is not None:
-        return note
+    """Return the tasks with two active owners, and processors that run beside an earlier self."""
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if view.is_standby(processor_id) or processor.state == _LEAVING:
@@ -152,27 +134,23 @@ def one_owner(view: JobView) -> list[CheckFinding]:
     ]
     for earlier in view.orphans:
         now = view.processors.get(earlier.processor_id)
-        if now is None or now.state not in ("starting", "running"):
+        if now is None or now.state not in ("starting", "running") or earlier.ended is not None:
             continue
-        if earlier.ended is None and now.execution_id != earlier.execution_id:
-            found.append(
-                CheckFinding(
-                    earlier.processor_id,
-                    f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
-                    f" {earlier.host} may still own its tasks",
-                    f"kill {earlier.execution_id} on {earlier.host}, then samza-dagster verify",
-                    "ERROR",
-                )
-            )
-    return found + note
+        if now.execution_id == earlier.execution_id:
+            continue
+        seen = (
+            f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
+            f" {earlier.host} may still own its tasks"
+        )
+        fix = f"kill {earlier.execution_id} on {earlier.host}, then samza-dagster verify"
+        found.append(CheckFinding(earlier.processor_id, seen, fix, "ERROR"))
+    return found
 
 
 def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:
-    """Changelogs that don't exist, lack a partition, or were made anew or cut."""
-    from samza_dagster.client.replica_lag import (
-        LOST_FIX,
-        lost_changelogs,
-    )  # late: it is imported slowly
+    """Return the changelogs that don't exist, lack a partition, or were made anew or cut."""
+    # Late: it is imported slowly.
+    from samza_dagster.client.replica_lag import LOST_FIX, lost_changelogs
 
     return [
         CheckFinding(f"changelog {topic}", why, LOST_FIX, "ERROR")
@@ -181,40 +159,32 @@ def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:
 
 
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[CheckFinding]:
-    """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
+    """Return the standbys whose lag isn't known or is more than `limit` in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
         if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id].append(lag)
-    worst = {
-        processor_id: None
-        if any(lag.lag is None for lag in mine)
-        else max(lag.lag or 0 for lag in mine)
-        for processor_id, mine in of.items()
-    }
-    return [
-        CheckFinding(
-            processor_id,
-            f"its lag isn't known: {why_not_known(of[processor_id])}"
-            if records is None
-            else f"{records:,} records behind, at most {limit:,} are allowed",
-            f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN",
-        )
-        for processor_id, records in sorted(worst.items())
-        if records is None or records > limit
-    ]
+    found: list[CheckFinding] = []
+    for processor_id, mine in sorted(of.items()):
+        known = [lag.lag for lag in mine if lag.lag is not None]
+        if len(known) < len(mine):
+            seen = f"its lag isn't known: {why_not_known(mine)}"
+        elif max(known) > limit:
+            seen = f"{max(known):,} records behind, at most {limit:,} are allowed"
+        else:
+            continue
+        fix = f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN"
+        found.append(CheckFinding(processor_id, seen, fix))
+    return found
 
 
 def coordinated(view: JobView) -> list[CheckFinding]:
-    """That nobody coordinates the job, or that standalone processors don't agree."""
+    """Return that nobody coordinates the job, or why standalone processors make no other version."""
     leader, agreement = view.leader, view.agreement
     if leader is not None and leader.ended:
         seen = f"the coordinator on {leader.host} ended in order, and no other leads"
-        return [
-            CheckFinding(
-                "leader", seen, "start a coordinator: samza-dagster coordinator run", "ERROR"
-            )
-        ]
+        fix = "start a coordinator: samza-dagster coordinator run"
+        return [CheckFinding("leader", seen, fix, "ERROR")]
     if agreement is None:
         return []
     if agreement.leader is None:
@@ -222,31 +192,25 @@ def coordinated(view: JobView) -> list[CheckFinding]:
         return [
             CheckFinding("leader", seen, "start processors: samza-dagster processor run", "ERROR")
         ]
-    found = [
-        CheckFinding(
-            f"processor id {pid}",
-            f"two processors have the id {pid}: no version is made until one has ended",
-            "end one of them, or give it another --processor-id",
-            "ERROR",
-        )
-        for pid in agreement.twice
-    ]
+    found: list[CheckFinding] = []
+    for pid in agreement.twice:
+        seen = f"two processors have the id {pid}: no version is made until one has ended"
+        fix = "end one of them, or give it another --processor-id"
+        found.append(CheckFinding(f"processor id {pid}", seen, fix, "ERROR"))
     if agreement.version != agreement.agreed:
-        awaited = f", waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
-        found.append(
-            CheckFinding(
-                "version",
-                f"version {agreement.version} isn't agreed on{awaited}; agreed is {agreement.agreed}",
-                f"look at the log of {', '.join(agreement.awaited) or agreement.leader}; the leader makes"
-                " another version when job.coordinator.zk.consensus.timeout.ms has passed",
-                "ERROR",
-            )
+        awaited = ", ".join(agreement.awaited)
+        waits = f", waits for {awaited}" if awaited else ""
+        seen = f"version {agreement.version} isn't agreed on{waits}; agreed is {agreement.agreed}"
+        fix = (
+            f"look at the log of {awaited or agreement.leader}; the leader makes another version when"
+            " job.coordinator.zk.consensus.timeout.ms has passed"
         )
+        found.append(CheckFinding("version", seen, fix, "ERROR"))
     return found
 
 
 def live_copies(view: JobView) -> list[CheckFinding]:
-    """Groups without a copy of their state, active or standby, on a host that is alive."""
+    """Return the groups without a copy of their state, active or standby, on a host that is alive."""
     copies: dict[str, list[str]] = defaultdict(list)
     alive: set[str] = set()
     for processor_id, processor in sorted(view.processors.items()):
@@ -268,7 +232,7 @@ def live_copies(view: JobView) -> list[CheckFinding]:
 
 
 def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[CheckFinding]:
-    """Containers that fail again and again, and standalone processors that registered anew.
+    """Return the containers that fail again and again, and standalone processors that registered anew.
 
     `registered` are the registrations at the look before: one that another takes the place of is
     one end and one start more.
@@ -296,7 +260,7 @@ def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[CheckFindin
 
 
 def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[CheckFinding]:
-    """Containers that run elsewhere than where they reported last (`reported`: id → host)."""
+    """Return the containers that run elsewhere than where they reported last (`reported`: id → host)."""
     return [
         CheckFinding(
             processor_id,
@@ -309,7 +273,7 @@ def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[CheckFin
 
 
 def clocks_agree(clocks: Mapping[str, HostClock]) -> list[CheckFinding]:
-    """Hosts whose clocks are certainly more than 5 s from the observer's."""
+    """Return the hosts whose clocks are certainly more than 5 s from the observer's."""
     return [
         CheckFinding(
             f"clock of {host}",

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import some_of
-from samza_dagster.lag import Applied, Forecast, last_of, time_to_ready
+from samza_dagster.lag import Applied, last_of, time_to_ready
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding, Samples
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
     from samza_dagster.orchestration.watch.settings import LagObjective
 
+OBJECTIVE = "lag_objective"
 MOST_FOLLOWED = 200
 SAMPLES = 6
 
@@ -45,19 +46,6 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> Sample
     return new
 
 
-def forecast(samples: Samples, lags: Sequence[ReplicaLag]) -> Forecast | None:
-    """When these store partitions, all of one standby, will be ready; None while it isn't known."""
-    parts: list[Forecast | None] = []
-    for lag in lags:
-        if lag.lag is None:
-            parts.append(None)
-        elif lag.lag == 0:
-            parts.append(Forecast(0, 0, 0))
-        else:
-            parts.append(time_to_ready(samples.get(_key(lag), ()), writes_go_on=False))
-    return last_of(parts)
-
-
 def breaches(
     objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
 ) -> list[CheckFinding]:
@@ -79,26 +67,6 @@ def breaches(
                     subject, seen, _fix(processor_id), objective.severity.upper()
                 )
     return list(found.values())
-
-
-def not_known(samples: Samples) -> list[CheckFinding]:
-    """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
-
-    That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
-    """
-    behind: dict[str, int] = {}
-    for key, known in samples.items():
-        if time_to_ready(known, writes_go_on=False) is None:
-            store = key.rpartition("/")[0]
-            behind[store] = max(known[-1].behind, behind.get(store, 0))
-    return [
-        CheckFinding(
-            store,
-            f"not known from one look: {left:,} records behind",
-            "sensor lag_slo follows it: it needs its next report",
-        )
-        for store, left in sorted(behind.items())
-    ]
 
 
 def not_followed(
@@ -142,7 +110,10 @@ def _breach(objective: LagObjective, parts: Sequence[ReplicaLag], samples: Sampl
     if objective.seconds is None or worst == 0:
         return ""
     # One that is late is so whatever isn't known of the others.
-    ready = forecast(samples, [lag for lag in parts if forecast(samples, [lag]) is not None])
+    each = (
+        time_to_ready(samples.get(_key(lag), ()), writes_go_on=False) for lag in parts if lag.lag
+    )
+    ready = last_of([one for one in each if one is not None])
     if ready is None:
         return ""
     if ready.ready_in_ms is None:

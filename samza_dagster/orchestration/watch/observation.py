@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.plans.conditions import changelogs_lost
-from samza_dagster.orchestration.watch.remedies import Remedies, remedies
+from samza_dagster.orchestration.watch.invariants import coordinated
 
 if TYPE_CHECKING:
     from samza_dagster.client import InputLag, JobView, LeaderView, ReplicaLag
-    from samza_dagster.client.views import Agreement
 
 L = TypeVar("L", "ReplicaLag", "InputLag")
 RUNNING = ("running", "last-seen")
@@ -34,43 +33,42 @@ class ContainerSeen:
     host: str | None
     incarnation: str = ""
     """Its execution id; empty: the coordinator doesn't say."""
-    flapping: bool = False
     reported_ms: int | None = None
     """The time of its newest report by its host's clock: it tells one report from another alone."""
-    behind: int | None = None
-    """Over a standby's store partitions, as `applied` and `end`."""
-    applied: int | None = None
-    end: int | None = None
-    backlog: int | None = None
-    """Over an active's input, as `committed`."""
-    committed: int | None = None
-    unread: bool = False
-    """Something can't be read that would tell how it is: nothing of it is held against it."""
     reporter: str = ""
     """The incarnation that its newest report names."""
+    left: int | None = None
+    """Records before it: of an active's input, of a standby's changelogs."""
+    position: int | None = None
+    """Offsets that an active has committed, or a standby has applied."""
+    end: int | None = None
+    """Where a standby's changelogs end."""
+    unread: bool = False
+    """Something can't be read that would tell how it is: nothing of it is held against it."""
     of: str = ""
     """The active whose state a standby has; empty: it is an active."""
     holder: str = ""
     """The processor that has it, where it is a task."""
 
     @property
-    def identity(self) -> str:
-        """What it is another container without: under Samza's AM another host tells that."""
-        return self.incarnation or self.host or ""
+    def identity(self) -> int:
+        """Return what tells it from another incarnation; under Samza's AM another host does."""
+        return zlib.crc32((self.incarnation or self.host or "").encode())
 
     @property
     def group(self) -> str:
-        """The active's id."""
+        """Return the active's id."""
         return self.of or self.processor_id
 
     @property
     def runs(self) -> bool:
-        """It has checked in, or was last seen somewhere under Samza's AM."""
+        """Return whether it has checked in, or was last seen somewhere under Samza's AM."""
         return self.state in RUNNING and self.host is not None
 
-    def is_within(self, records: int) -> bool:
-        """A standby that is known to be fewer records behind."""
-        return self.behind is not None and self.behind < records
+    @property
+    def can_be_heard(self) -> bool:
+        """Return whether it runs, and its reports aren't where nothing can be read."""
+        return self.runs and (self.reported_ms is not None or not self.unread)
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,6 @@ class Observation:
     """What can't be read now, or is lost."""
     lost: Mapping[str, str] = field(default_factory=dict[str, str])
     """Group → what is wrong with a changelog of its (`changelogs_lost`)."""
-    asked: frozenset[str] = frozenset()
-    """Groups with a request in flight."""
     deployment: str = ""
     application: str = ""
     """YARN's word on the job's state; empty: it isn't known."""
@@ -103,36 +99,21 @@ class Observation:
 
     @property
     def can(self) -> Capabilities:
-        """What its coordinator can do and tells."""
+        """Return what its coordinator can do and tells."""
         return capabilities(self.coordinator)
 
-    @property
-    def looks_after_standbys(self) -> bool:
-        """Whether a stalled or silent standby is anybody's business: our coordinator restarts it."""
-        return not self.can.has_own_requests
-
-    @property
-    def remedies(self) -> Remedies:
-        """What helps where this coordinator leads."""
-        return remedies(self.coordinator)
-
     def free_for(self, seen: ContainerSeen) -> set[str]:
-        """Living hosts without a member of its group."""
+        """Return the living hosts without a member of its group."""
         taken = {c.host for c in self.containers if c.group == seen.group}
         return {h for h, state in self.host_states.items() if state == ALIVE and h not in taken}
 
     def on_host(self) -> dict[str, list[ContainerSeen]]:
-        """Host → containers that run there."""
+        """Return the containers that run on each host that isn't lost."""
         found: dict[str, list[ContainerSeen]] = defaultdict(list)
         for container in self.containers:
-            if container.runs and container.host is not None:
+            if container.runs and container.host and self.host_states.get(container.host) != LOST:
                 found[container.host].append(container)
         return found
-
-    def group_of(self, processor_id: str) -> str:
-        """The group of a container; of one that isn't in the job any more, by its name."""
-        seen = self.by_id.get(processor_id)
-        return seen.group if seen is not None else group_of(processor_id)
 
     @cached_property
     def by_id(self) -> dict[str, ContainerSeen]:
@@ -141,12 +122,26 @@ class Observation:
 
     @cached_property
     def standbys(self) -> dict[str, list[ContainerSeen]]:
-        """Group → its standbys; none of a group that has none."""
+        """Each group's standbys."""
         found: dict[str, list[ContainerSeen]] = {}
         for container in self.containers:
-            if not container.active:
-                found.setdefault(container.group, []).append(container)
+            found.setdefault(container.group, []).extend([] if container.active else [container])
         return found
+
+    def state_of(self, processors: Iterable[str]) -> str:
+        """Return where these containers run, and which processes they are; empty: not all is known.
+
+        Of what is about no container it is the leader's epoch, or the deployment.
+        """
+        about = [c for p in processors if (c := self.by_id.get(p)) is not None]
+        if not about:
+            epoch = f"epoch {self.leader.epoch}" if self.leader is not None else ""
+            return epoch or (self.deployment and f"deployment {self.deployment}")
+        processes = [c.incarnation or c.reporter for c in about]
+        told = (
+            f"{c.processor_id} on {c.host} as {p}" for c, p in zip(about, processes, strict=True)
+        )
+        return ", ".join(told) if all(processes) else ""
 
 
 def observation_of(
@@ -156,7 +151,7 @@ def observation_of(
     words: Mapping[str, int] | None = None,
     unread: str | None = None,
 ) -> Observation:
-    """One look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
+    """Return one look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
     replicas, input_lags = _by_processor(lags), _by_processor(inputs)
     lost = {view.group_of(pid): why for pid, why in changelogs_lost(lags).items()}
     holders = {task: pid for pid, member in view.members.items() for task in member.tasks}
@@ -167,9 +162,13 @@ def observation_of(
     for processor_id, processor in sorted(view.processors.items()):
         mine, pending = replicas.get(processor_id, ()), input_lags.get(processor_id, ())
         standby = view.is_standby(processor_id)
-        stores = mine if standby else ()
         reported = [lag for lag in mine if lag.reported_ms is not None]
         newest = max(reported, key=lambda lag: lag.reported_ms or 0, default=None)
+        positions = (
+            [lag.applied_offset for lag in mine]
+            if standby
+            else [lag.committed_offset for lag in pending]
+        )
         containers.append(
             ContainerSeen(
                 processor_id=processor_id,
@@ -177,15 +176,12 @@ def observation_of(
                 state=processor.state,
                 host=processor.host,
                 incarnation=processor.execution_id or "",
-                flapping=processor.flapping,
                 reported_ms=newest.reported_ms if newest is not None else None,
-                behind=_sum(lag.lag for lag in stores),
-                applied=_sum(lag.applied_offset for lag in stores),
-                end=_sum(lag.end_offset for lag in stores),
-                backlog=_sum(lag.lag for lag in pending),
-                committed=_sum(lag.committed_offset for lag in pending),
-                unread=unread is not None or processor_id in reasons,
                 reporter=newest.execution_id if newest is not None else "",
+                left=_sum(lag.lag for lag in (mine if standby else pending)),
+                position=_sum(positions),
+                end=_sum(lag.end_offset for lag in mine) if standby else None,
+                unread=unread is not None or processor_id in reasons,
                 of=view.group_of(processor_id) if standby else "",
                 holder=holders.get(processor_id, ""),
             )
@@ -202,9 +198,8 @@ def observation_of(
         unread=tuple(
             sorted({*reasons.values(), *lost.values(), *((unread,) if unread else ()), *yarn})
         ),
-        asked=frozenset(view.group_of(a.processor_id) for a in (*view.actions, *view.queued)),
-        deployment=view.deployment_id or "",
         lost=lost,
+        deployment=view.deployment_id or "",
         application=view.application.state if view.application is not None else "",
         dead=view.dead or (_NO_PROCESSOR if is_empty else ""),
         report_patience_ms=3_000 * (view.report_every_s or 0),
@@ -212,7 +207,7 @@ def observation_of(
 
 
 def busy_groups(view: JobView) -> dict[str, str]:
-    """Group → what is under way there, by its coordinator's word."""
+    """Return what is under way in each group, by its coordinator's word."""
     busy: dict[str, str] = {}
     for action in (*view.actions, *view.queued):
         busy[view.group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
@@ -224,19 +219,10 @@ def busy_groups(view: JobView) -> dict[str, str]:
                 view.group_of(earlier.processor_id),
                 f"its host {earlier.host} fell silent, which it handles",
             )
-    if view.agreement is not None and (why := _held_up(view.agreement)):
-        busy |= dict.fromkeys(map(view.group_of, view.processors), why)
+    if view.agreement is not None and (trouble := coordinated(view)):
+        # While the group makes no other version, no request of any task is carried out.
+        busy |= dict.fromkeys(map(view.group_of, view.processors), trouble[0].seen)
     return busy
-
-
-def _held_up(agreement: Agreement) -> str:
-    """Why a standalone group makes no other version now; empty: nothing is in the way."""
-    if agreement.twice:
-        return f"two processors have the id {agreement.twice[0]}: no version is made until one has ended"
-    if agreement.version == agreement.agreed:
-        return ""
-    awaited = f": it waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
-    return f"version {agreement.version} of the group isn't agreed on yet{awaited}"
 
 
 def _by_processor(lags: Iterable[L]) -> dict[str, list[L]]:

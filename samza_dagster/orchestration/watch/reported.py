@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from uuid import uuid4
+from enum import StrEnum
+from typing import Any
 
 import dagster as dg
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cursor import (
-    Acknowledgement,
-    Act,
-    FailoverCursor,
-    Suspect,
-)
+from samza_dagster.orchestration.watch.cursor import Act, FailoverCursor, Suspect
 from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict
-from samza_dagster.orchestration.watch.outcomes import outcome_of
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
-ONLY_FOR = "only_for"
-REPORTED_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
+REPORTED_AT = "told_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
     FailoverVerdict.ADVISE: "advised",
@@ -38,8 +32,16 @@ Events = list[tuple[int, dg.AssetObservation]]
 """With the number of each in Dagster's storage."""
 
 
+class Outcome(StrEnum):
+    """How a trouble ended, as far as that was seen."""
+
+    REPLACED = "moved or restarted"
+    NOT_NEEDED = "nothing was needed"
+    UNKNOWN = "unknown"
+
+
 def decision_event(
-    decision: Decision, *, job: str, host: str | None, now_ms: int, key: dg.AssetKey = KEY
+    decision: Decision, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
     """Report what was decided, why, and what a person can do."""
     case = decision.case
@@ -49,14 +51,10 @@ def decision_event(
         description=f"{case.action} of {case.processor} {WORDS[decision.verdict]}:"
         f" {case.suspect.why}{because}",
         metadata={
-            "event": decision.event,
-            "job": job,
-            "signal": case.suspect.kind,
-            "subject": case.suspect.subject,
-            "suspect": case.suspect.key,
+            **_about(case.suspect, decision.event, job, now_ms),
             "processor": case.processor,
             "container_group": f"{job}/{case.group}",
-            "host": host or "-",
+            "host": case.host or "-",
             "incarnation": case.incarnation or "-",
             "action": case.action,
             "verdict": decision.verdict.value,
@@ -64,8 +62,6 @@ def decision_event(
             "because": decision.because or "-",
             "what_to_do": decision.command,
             "run_key": case.uuid,
-            "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
-            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
         tags={EVENT: DECIDED},
     )
@@ -74,26 +70,34 @@ def decision_event(
 def recovered_event(
     suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
 ) -> dg.AssetObservation:
-    """Report that something looks well again, and what was seen to be done about it."""
-    outcome, done = outcome_of(suspect), f": {suspect.became}" if suspect.became else ""
-    times = {DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}
+    """Report that something looks well again, and what became of it."""
+    outcome = Outcome.UNKNOWN
+    if suspect.was and suspect.became:
+        outcome = Outcome.NOT_NEEDED if suspect.was == suspect.became else Outcome.REPLACED
+    done = f"{suspect.became}; it was {suspect.was}" if outcome is Outcome.REPLACED else ""
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{suspect.subject} looks well again: {suspect.kind} is over ({outcome}{done})",
+        description=f"{suspect.subject} looks well again: {suspect.kind} is over"
+        f" ({': '.join(filter(None, (outcome, done)))})",
         metadata={
-            "event": f"{suspect.key}/{suspect.since_ms}/over",
-            "job": job,
-            "signal": suspect.kind,
-            "subject": suspect.subject,
-            "suspect": suspect.key,
-            "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
-            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+            **_about(suspect, f"{suspect.key}/{suspect.since_ms}/over", job, now_ms),
             "outcome": outcome.value,
-            "done": suspect.became,
-            **{n: dg.MetadataValue.timestamp(ms / 1000) for n, ms in times.items() if ms},
+            "done": done,
         },
         tags={EVENT: RECOVERED},
     )
+
+
+def _about(suspect: Suspect, event: str, job: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "event": event,
+        "job": job,
+        "signal": suspect.kind.value,
+        "subject": suspect.subject,
+        "suspect": suspect.key,
+        "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
+        REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+    }
 
 
 def acknowledgement(
@@ -104,16 +108,12 @@ def acknowledgement(
     who: str,
     why: str,
     ticket: str = "",
-    ident: str | None = None,
     key: dg.AssetKey = KEY,
-    only_for: str = "",
     partition: str | None = None,
 ) -> dg.AssetObservation:
     """Report that a person has looked at a group: the sensor may act on it again.
 
-    It lifts what blocks the group when it is stored; `at_ms` is only shown. `ident` tells it from
-    any other; None: a new one. `only_for`: value of tag `samza/job` of the one job that it counts
-    for; empty, under the plain key: every job of that name and id.
+    It lifts what blocks the group when it is stored; `at_ms` is only shown.
     """
     return dg.AssetObservation(
         asset_key=key,
@@ -122,12 +122,10 @@ def acknowledgement(
             "job": job,
             "container_group": f"{job}/{group}",
             "group": group,
-            "acknowledgement": ident or str(uuid4()),
             REPORTED_AT: dg.MetadataValue.timestamp(at_ms / 1000),
             "who": who or "-",
             "why": why,
             "ticket": ticket or "-",
-            **({ONLY_FOR: only_for} if only_for else {}),
         },
         tags={EVENT: ACKNOWLEDGED},
         partition=partition,
@@ -135,19 +133,7 @@ def acknowledgement(
 
 
 def history(instance: dg.DagsterInstance, key: dg.AssetKey = KEY, after: int = 0) -> Events:
-    """Read the newest observations after a number, `MOST_READ` at most, in their order.
-
-    `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
-    of a job of the same name on another cluster, only acknowledgements that count for every job
-    are read: the command line writes them without a prefix.
-    """
-    found = _newest(instance, key, after)
-    if key != KEY:
-        found += [one for one in _newest(instance, KEY, after) if _is_for_every_job(one[1])]
-    return sorted(found, key=lambda one: one[0])
-
-
-def _newest(instance: dg.DagsterInstance, key: dg.AssetKey, after: int) -> Events:
+    """Read a job's newest observations after a number, `MOST_READ` at most, in their order."""
     found: Events = []
     records_filter = dg.AssetRecordsFilter(asset_key=key, after_storage_id=after)
     cursor: str | None = None
@@ -158,7 +144,7 @@ def _newest(instance: dg.DagsterInstance, key: dg.AssetKey, after: int) -> Event
         if not page.has_more or not page.records:
             break
         cursor = page.cursor
-    return found
+    return sorted(found, key=lambda one: one[0])
 
 
 def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor, frozenset[str]]:
@@ -172,8 +158,7 @@ def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor,
         if text(event, "job") != cursor.job:
             continue
         if event.tags.get(EVENT) == ACKNOWLEDGED:
-            group = text(event, "group")
-            acknowledged[group] = Acknowledgement(text(event, "acknowledgement"), number)
+            acknowledged[text(event, "group")] = number
             continue
         reported.add(text(event, "event"))
         if text(event, "verdict") == FailoverVerdict.ASK.value:
@@ -181,16 +166,9 @@ def with_events(cursor: FailoverCursor, events: Events) -> tuple[FailoverCursor,
             at_ms = time_ms(event.metadata, REPORTED_AT)
             known = acts.get(text(event, "run_key")) or Act(group, at_ms)
             acts[text(event, "run_key")] = replace(known, number=number)
-    read_to = max((number for number, _ in events), default=cursor.read_to)
-    return (
-        replace(
-            cursor,
-            acts=acts,
-            acknowledged=acknowledged,
-            read_to=max(cursor.read_to, read_to),
-        ),
-        frozenset(reported),
-    )
+    read_to = max([cursor.read_to, *(number for number, _ in events)])
+    after = replace(cursor, acts=acts, acknowledged=acknowledged, read_to=read_to)
+    return after, frozenset(reported)
 
 
 def text(event: dg.AssetObservation, name: str) -> str:
@@ -203,7 +181,3 @@ def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
     """Return a time of an event or an evaluation in ms since the epoch; 0: it has none."""
     value = metadata.get(name)
     return round(value.value * 1000) if isinstance(value, dg.TimestampMetadataValue) else 0
-
-
-def _is_for_every_job(event: dg.AssetObservation) -> bool:
-    return event.tags.get(EVENT) == ACKNOWLEDGED and not text(event, ONLY_FOR)

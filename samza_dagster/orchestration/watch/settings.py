@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.bounds import IntervalS, Within, text
+from samza_dagster.orchestration.bounds import Within, text
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.watch import names
-from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.findings import Hysteresis
 
-GOOD_LOOKS = 3
 Mode = Literal["shadow", "advise", "act"]
 """How far `auto_failover` goes."""
 
@@ -25,11 +24,6 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=None,
         description="shadow: only records what it would do; advise: says what to run; act: launches that run."
         " Empty: shadow where Samza's own AM coordinates, advise elsewhere.",
-    )
-    running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: IntervalS = Field(default=5, description="Between two ticks, each of one look.")
-    bad_looks: Annotated[int, Within(1, 100)] = Field(
-        default=2, description="Bad looks in turn before it counts. Three good ones end it."
     )
     host_silent_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=12, description="Age of an agent's last word that looks bad."
@@ -50,17 +44,16 @@ class AutoFailover(dg.Model, dg.Resolvable):
     )
     mass_share: Annotated[float, Within(0, 1)] = Field(
         default=0.4,
-        description="Share of hosts that may go bad together; beyond it nothing is asked.",
+        description="Share of hosts that may look bad; beyond it nothing is asked.",
     )
-
-    @property
-    def hysteresis(self) -> Hysteresis:
-        """How often something must look bad, and good again."""
-        return Hysteresis(self.bad_looks, good_looks=GOOD_LOOKS)
 
 
 MOST_OBJECTIVES = 100
 
+TICK_S = 10
+"""Between two ticks of the sensors of checks: twice the default of `sensor_interval_s`."""
+LOOKS = 3
+"""Bad ones in turn before a breach of an objective, and good ones that end it."""
 FLAPS, FLAPS_WITHIN_S = 3, 600
 """So many looks within that time at which it has come again, or is known to flap."""
 
@@ -68,41 +61,30 @@ FLAPS, FLAPS_WITHIN_S = 3, 600
 class Invariants(dg.Model, dg.Resolvable):
     """The sensor `invariants`. Times in seconds."""
 
-    running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: IntervalS = Field(default=10, description="Between two ticks.")
     grace_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=60,
         description="How long a container may be down, a lag too large or a locality old. Two"
         " processes of a group on one host, and two owners, count at the second look.",
     )
-    repeat_s: Annotated[int, Within(60, DAY_S)] = Field(
-        default=3_600, description="A check is told again after it, unchanged."
-    )
     standbys: Annotated[int | None, Within(0, 100)] = Field(
         default=None, description="Standbys of each active; empty: as most have."
     )
 
-    def patience(self, report_every_s: int = 0) -> dict[str, Hysteresis]:
-        """Of each check; a lag that only one report shows is none."""
+    def patience(self, report_every_s: int = 0, tick_s: int = TICK_S) -> dict[str, Hysteresis]:
+        """Return the rule of each check, looked at every `tick_s`; a lag that only one report shows is none."""
         slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
-        lag_s = max(self.grace_s, report_every_s + self.interval_s)
+        lag_s = max(self.grace_s, report_every_s + tick_s)
+        quiet_looks = max(2, FLAPS_WITHIN_S // 2 // tick_s)
         return {
-            names.SAME_HOST: Hysteresis(),
-            names.REPLICAS: slow,
-            names.ONE_OWNER: Hysteresis(),
-            names.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
-            names.LOCALITY: slow,
-            names.CLOCKS: Hysteresis(),
-            names.COORDINATED: slow,
-            names.COPIES: slow,
-            names.STAYS: Hysteresis(
-                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=self._quiet_looks
+            **dict.fromkeys(invariants.ASSETS, slow),
+            **dict.fromkeys(
+                (invariants.SAME_HOST, invariants.ONE_OWNER, invariants.CLOCKS), Hysteresis()
+            ),
+            invariants.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
+            invariants.STAYS: Hysteresis(
+                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=quiet_looks
             ),
         }
-
-    @property
-    def _quiet_looks(self) -> int:
-        return max(2, FLAPS_WITHIN_S // 2 // max(1, self.interval_s))
 
 
 class LagObjective(dg.Model, dg.Resolvable):
@@ -125,24 +107,15 @@ class LagObjective(dg.Model, dg.Resolvable):
     )
 
     def covers(self, processor_id: str, store: str) -> bool:
-        """Whether it is about this store of this standby."""
+        """Return whether it is about this store of this standby."""
         return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
 
 
 class LagSlo(dg.Model, dg.Resolvable):
     """The sensor `lag_slo`. Times in seconds."""
 
-    running: bool = Field(default=True, description="Whether the sensor starts switched on.")
-    interval_s: IntervalS = Field(default=10, description="Between two ticks.")
-    breach_looks: Annotated[int, Within(1, 1_000)] = Field(
-        default=3, description="Bad looks before a breach."
-    )
-    breach_s: Annotated[int, Within(0, DAY_S)] = Field(default=30, description="And over so long.")
-    recovery_looks: Annotated[int, Within(1, 1_000)] = Field(
-        default=3, description="Good looks that end it."
-    )
-    repeat_s: Annotated[int, Within(60, DAY_S)] = Field(
-        default=3_600, description="A breach that goes on is told again after it."
+    breach_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=30, description="How long a standby may be too far behind. Three good looks end it."
     )
     objectives: list[LagObjective] = Field(
         default_factory=lambda: [LagObjective(records=10_000)],
@@ -150,7 +123,7 @@ class LagSlo(dg.Model, dg.Resolvable):
         description="The stricter breach of a store of a standby counts.",
     )
 
-    def patience(self, report_every_s: int = 0) -> Hysteresis:
-        """Of a breach; what only one report shows is none."""
-        breach_s = max(self.breach_s, report_every_s + self.interval_s)
-        return Hysteresis(self.breach_looks, breach_s * 1000, self.recovery_looks)
+    def patience(self, report_every_s: int = 0, tick_s: int = TICK_S) -> Hysteresis:
+        """Return the rule of a breach, looked at every `tick_s`; what only one report shows is none."""
+        breach_s = max(self.breach_s, report_every_s + tick_s)
+        return Hysteresis(LOOKS, breach_s * 1000, LOOKS)

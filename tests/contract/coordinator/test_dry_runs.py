@@ -16,7 +16,7 @@ from samza_dagster.model.naming import state_topic
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch.runs import acknowledge_job
+from samza_dagster.orchestration.watch.auto_failover import acknowledge_job
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job
 from tests.rig.pace import PACE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import urllib.request
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from samza_dagster.agent.ending import HOW_LEASE
 from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 from samza_dagster.agent.lease import read_clocks
 from samza_dagster.agent.protocol import Launch
+from samza_dagster.errors import ActionFailed
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.containers import Containers
@@ -46,6 +48,8 @@ class Rig:
         self.failures: list[str] = []
         self.outlived: list[str] = []
         self.at_work: list[str] = []
+        self.served: dict[str, list[str]] = {}
+        self.job = "orders"
         self.containers = Containers(
             directory,
             directory / "state",
@@ -59,7 +63,10 @@ class Rig:
 
     def _launch_of(self, model: JobModel, container_id: str, execution_id: str) -> Launch:
         stores = tuple(model.containers[container_id].tasks)
-        return Launch(execution_id, container_id, ("sleep", "600"), {}, "{}", stores, 5.0, {})
+        places = {"PLACES": "{host} {agent_dir} {state_dir}"}
+        job = json.dumps({"config": {"job.name": self.job}})
+        self.served[container_id] = sorted(model.containers)
+        return Launch(execution_id, container_id, ("sleep", "600"), places, job, stores, 5.0, {})
 
     def newest(self) -> HostedIncarnation | None:
         """Once its process is known."""
@@ -169,3 +176,58 @@ def ask(found: HostedIncarnation, *, until_answered: bool = True) -> None:
             if not until_answered:
                 return
             assert answer.read()
+
+
+def test_who_closes_leaves_nothing_running_and_tells_of_no_failure(rig: Rig) -> None:
+    """Neither what runs nor what waits for a start; its directory is its user's alone."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    rig.containers.expect(Expect((MORE,), (ONE, MORE), MODEL), rig.at_work.append)
+    until("both are there", lambda: len(rig.live()) == 2)
+    rig.containers.close()
+    assert rig.live() == []
+    assert (rig.failures, rig.outlived) == ([], [])
+    assert rig.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_container_knows_its_location_and_its_directories(rig: Rig) -> None:
+    """And finds a file of hosts by which a JVM reports that location."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    environment = until("it runs", rig.newest).spec["environment"]
+    assert environment["PLACES"] == f"host-1 {rig.directory} {rig.directory / 'state'}"
+    assert (rig.directory / "hosts").read_text().startswith("127.0.0.1 localhost")
+
+
+def test_a_container_is_served_all_that_its_processor_is_to_have(rig: Rig) -> None:
+    """It counts the changelogs' partitions by that."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.containers.start(StartWork((MORE,), (ONE, MORE), MODEL), rig.at_work.append)
+    assert rig.served == {"p1_1": ["p1", "p1_1"]}
+
+
+def test_no_container_starts_on_another_jobs_stores(rig: Rig) -> None:
+    """Two jobs may have one name for them: it is said whose they are, and the other's runs on."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    rig.job = "other"
+    with pytest.raises(ActionFailed, match=r"start the container p1_1.*stores of job orders"):
+        rig.start(container("p1_1", 0))
+    until("the other's runs", rig.live)
+
+
+def test_what_an_earlier_process_of_a_directory_left_running_ends_first(rig: Rig) -> None:
+    """Nobody else ends it before its lease is over, and its tasks may be another's."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.start(ONE)
+    rig.containers.expect(Expect((MORE,), (ONE, MORE), MODEL), rig.at_work.append)
+    left = until("both are there", lambda: len(all_ := rig.live()) == 2 and all_)
+    again = Rig(rig.directory)
+    try:
+        assert all(each.container and each.container.is_dead() for each in left)
+        again.containers.renew(read_clocks(), 600.0)
+        again.start(ONE)
+        until("it runs", again.live)
+        assert again.failures == []
+    finally:
+        again.containers.close()

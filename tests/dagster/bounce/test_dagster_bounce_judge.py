@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations.record import check_result
 from samza_dagster.orchestration.plans.units import BounceJudge
-from samza_dagster.orchestration.watch.check_events import latest
+from samza_dagster.orchestration.watch.checks import latest
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 
 from samza_dagster.orchestration.tags import GROUP, WHO
+from samza_dagster.orchestration.watch.auto_failover import NAME
 from samza_dagster.orchestration.watch.remedies import FAIL_OVER
-from samza_dagster.orchestration.watch.runs import WHO_ASKS
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.job import alive
 from tests.rig.kill_scenarios import free_host
@@ -91,7 +91,7 @@ def test_a_frozen_agent_gives_one_failover_and_one_run_at_most(ready: Cockpit) -
     after = at_rest(ready)
     assert after["0"] == before["0-0"]
 
-    of_sensor = dg.RunsFilter(job_name=FAIL_OVER, tags={WHO: WHO_ASKS})
+    of_sensor = dg.RunsFilter(job_name=FAIL_OVER, tags={WHO: NAME})
 
     def runs() -> list[dg.RunRecord]:
         return [

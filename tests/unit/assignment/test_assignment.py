@@ -50,7 +50,7 @@ def test_the_recorded_job_model_of_a_running_application_master() -> None:
 
 def test_a_task_reads_its_partition_of_every_topic_that_has_one() -> None:
     """Topics may differ in size; a short one has nothing for the later tasks."""
-    tasks = {t.task_name: t for t in group_by_partition({"b": 1, "a": 2}, "kafka")}
+    tasks = {t.task_name: t for t in group_by_partition({"b": 1, "a": 2, "none": 0}, "kafka")}
     assert [s.stream for s in tasks["Partition 0"].system_stream_partitions] == ["a", "b"]
     assert [s.stream for s in tasks["Partition 1"].system_stream_partitions] == ["a"]
 
@@ -110,6 +110,12 @@ def test_every_task_is_in_one_active_and_in_each_replica(
     assert len(containers) == len(actives) * (1 + replicas)
 
 
+def test_fewer_standbys_than_none_are_refused() -> None:
+    """Before any container is made."""
+    with pytest.raises(InvalidInput, match="-1 standbys"):
+        with_standbys({}, -1)
+
+
 def test_a_task_name_with_a_hyphen_has_no_standby() -> None:
     """Samza would read the wrong active out of the standby's name."""
     task = TaskModel(
@@ -123,8 +129,8 @@ def test_a_task_name_with_a_hyphen_has_no_standby() -> None:
 
 @pytest.mark.parametrize(("inputs", "count"), [({}, 1), ({"in": 0}, 1), ({"in": 2}, 0)])
 def test_nothing_to_assign_is_refused(inputs: dict[str, int], count: int) -> None:
-    """No partition, or no container."""
-    with pytest.raises(InvalidInput):
+    """No partition, or no container: it says which."""
+    with pytest.raises(InvalidInput, match="no partition in" if count else "processor_locality"):
         in_containers(group_by_partition(inputs, "kafka"), count)
 
 
@@ -141,6 +147,8 @@ def test_nothing_to_assign_is_refused(inputs: dict[str, int], count: int) -> Non
         ({ENABLED: "true", FACTOR: "3"}, 2),
         ({ENABLED: "true", COUNT: "2", FACTOR: "3"}, 2),
         ({ENABLED: "false", FACTOR: "1"}, 0),
+        ({ENABLED: " True ", COUNT: " 1 "}, 1),
+        ({ENABLED: " ", COUNT: " ", FACTOR: " "}, 0),
     ],
 )
 def test_the_number_of_standbys(config: dict[str, str], replicas: int) -> None:
@@ -168,7 +176,9 @@ def test_settings_that_disagree_are_both_named(
     assert all(f"{key}={config[key]}" in refused.value.seen for key in named)
 
 
-@pytest.mark.parametrize("config", [{ENABLED: "yes"}, {COUNT: "-1"}, {COUNT: "two"}, {FACTOR: "0"}])
+@pytest.mark.parametrize(
+    "config", [{ENABLED: "yes"}, {COUNT: "-1"}, {COUNT: "two"}, {COUNT: "²"}, {FACTOR: "0"}]
+)
 def test_a_value_out_of_range_is_refused(config: dict[str, str]) -> None:
     """A typo isn't taken for 'no standby'."""
     with pytest.raises(InvalidInput):

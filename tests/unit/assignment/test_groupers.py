@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from samza_dagster.assignment import (
     Grouper,
     TaskLocality,
+    as_before,
     by_container_count,
     by_container_ids,
     by_locality,
@@ -134,6 +136,39 @@ class TestByLocality:
         containers = group(tasks(count), known, {each: f"h{each}" for each in "abcde"})
         assert placed(containers, TaskMode.ACTIVE)["T0"] == former[0]
 
+    @pytest.mark.parametrize("had", ["T0", "T1", "T2", "T3"])
+    def test_of_tasks_that_could_move_to_who_is_back_the_one_moves_that_it_had(
+        self, had: str
+    ) -> None:
+        """Any one of them makes it even."""
+        known = ran_on({"p0": "T0 T1", "p1": "T2 T3"})
+        known[had] = replace(known[had], former=("p2",))
+        grouped = names(group(tasks(4), known, {each: f"h{each}" for each in ("p0", "p1", "p2")}))
+        assert grouped["p2"] == [had]
+
+    def test_an_exchange_that_saves_moves_brings_no_two_standbys_together(self) -> None:
+        """Found among random histories, once in thousands: each of the two could have gone there alone."""
+        hosts = "754435532172"
+        processors = {f"p{number}": f"host-{host}" for number, host in enumerate(hosts)}
+        ran = {
+            "p0 host-7": "Standby-T4-1 T0",
+            "p1 host-5": "Standby-T2-0 T3",
+            "p2 host-5": "T4",
+            "p4 host-3": "Standby-T3-1",
+            "p5 host-5": "Standby-T0-0",
+            "p6 host-7": "T2",
+            "p7 host-3": "Standby-T1-1",
+            "p10 host-7": "T1",
+            "p11 host-2": "Standby-T0-1 Standby-T2-1",
+        }
+        known = {
+            name: TaskLocality(*where.split())
+            for where, held in ran.items()
+            for name in held.split()
+        }
+        made = tasks(5, 2)
+        assert unplaced(made, group(made, known, processors)) == ()
+
     def test_weights_count_instead_of_tasks(self) -> None:
         """One heavy task is as much as the others together."""
 
@@ -147,6 +182,23 @@ class TestByLocality:
         known = ran_on({"a": "T0 T1 T2", "b": "T3 T4"})
         grouped = names(group(tasks(5), known, {"a": "h1", "b": "h2"}, weighed))
         assert grouped == {"a": ["T0"], "b": ["T1", "T2", "T3", "T4"]}
+
+    @given(st.sampled_from((by_locality, by_container_count)), st.integers(1, 12))
+    def test_containers_come_in_order_with_their_locations_and_their_tasks_by_name(
+        self, grouper: Grouper, count: int
+    ) -> None:
+        """Numbers by their value; a location that isn't known is none. What runs is grouped again as it is."""
+        ids = ["9", "10", "100", "a", "b2", "b10"]
+        places = {each: ANY_HOST if each == "10" else f"h{each}" for each in reversed(ids)}
+        made = tasks(6 * count)
+        found = group(made, {}, places, grouper)
+        assert list(found) == ["9", "10", "100", "a", "b10", "b2"]
+        for processor, container in found.items():
+            assert container.processor_id == processor
+            assert container.location_id == (None if processor == "10" else f"h{processor}")
+            assert list(container.tasks) == sorted(container.tasks)
+        assert group(made, locality(found, places), places, as_before) == found
+        assert len(group(tasks(count), {}, places)) == min(count, len(ids)), "none is idle"
 
     @pytest.mark.parametrize("seed", range(20))
     def test_the_order_of_what_is_given_doesnt_matter(self, seed: int) -> None:
@@ -220,6 +272,18 @@ class TestWhatIsRefused:
             group(tasks(2, 1), {}, {"a": "h1", "b": "h2", "c": "h1"}, wrong)
         assert named in str(refused.value)
 
+    def test_a_standby_where_none_may_be(self) -> None:
+        """As beside Samza's own, which would take it for an active."""
+        known = {"T0": TaskLocality("a"), "Standby-T0-0": TaskLocality("b")}
+        places = {"a": "h1", "b": "h2"}
+        assert len(group(tasks(1, 1), known, places, as_before)) == 2
+
+        def wrong(*given: Any, **_: object) -> Mapping[str, ContainerModel]:
+            return as_before(*given)
+
+        with pytest.raises(ActionFailed, match="may have some; seen: Standby-T0-0"):
+            group(tasks(1, 1), known, places, wrong, actives_only={"b"})
+
     def test_the_result_is_read_only(self) -> None:
         """A JobModel is agreed on as it is."""
         with pytest.raises(TypeError):
@@ -234,7 +298,7 @@ class TestSetting:
         [
             (None, by_container_count),
             ("", by_container_count),
-            ("locality", by_locality),
+            (" locality ", by_locality),
             (f"{SAMZA}GroupByContainerIdsFactory", by_container_ids),
             (f"{SAMZA}GroupByContainerCountFactory", by_container_count),
         ],

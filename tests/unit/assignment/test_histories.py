@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.assignment import group, unplaced
+from samza_dagster.assignment import TaskLocality, group, unplaced
 from samza_dagster.model import TaskMode
-from samza_dagster.model.naming import active_task_of
+from samza_dagster.model.naming import ANY_HOST, active_task_of
 from tests.unit.assignment import histories as of
 from tests.unit.assignment.groups import tasks
 
@@ -77,6 +77,77 @@ def test_who_is_known_by_its_location_alone_starts_warm_too(replicas: int) -> No
         legal_and_warm(containers, history, f"replicas {replicas}, seed {seed}")
 
 
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+def test_what_is_pinned_goes_there_and_what_is_to_stay_stays(replicas: int) -> None:
+    """All else is legal beside it, and no active leaves its location for one that a standby of it is to have."""
+    for seed in range(HISTORIES // 9):
+        where = f"replicas {replicas}, seed {seed}"
+        history = of.History(random.Random(where), replicas, beside_samza=seed % 2 == 1)
+        for _ in range(STEPS):
+            before, lots = history.known, history.lots
+            staying = {name for name in before if lots.random() < 0.3}
+            pins = {
+                each.task_name: f"host-{lots.randint(1, 5)}"
+                for each in history.tasks
+                if each.task_name not in staying and lots.random() < 0.3
+            }
+            pins |= {
+                name: before[name].location_id for name in sorted(staying) if lots.random() < 0.3
+            }
+            known = {
+                name: replace(
+                    before.get(name, TaskLocality()),
+                    stays=name in staying,
+                    pinned_to=pins.get(name, ANY_HOST),
+                )
+                for name in before.keys() | pins.keys()
+            }
+            containers = group(
+                history.tasks, known, history.processors, actives_only=history.actives_only
+            )
+            legal(containers, history, where)
+            pinned_and_staying(containers, history, pins, staying, where)
+            history.ran(containers)
+            history.change()
+
+
+def pinned_and_staying(
+    containers: of.Containers,
+    history: of.History,
+    pins: dict[str, str],
+    staying: set[str],
+    where: str,
+) -> None:
+    """An active is where it is pinned or stays; a standby too, where no other copy of its task is."""
+    actives = of.placed(containers, TaskMode.ACTIVE)
+    places = actives | of.placed(containers, TaskMode.STANDBY)
+    at = {name: history.processors[processor] for name, processor in places.items()}
+    alive = set(history.processors.values())
+    for name, location in pins.items():
+        own = active_task_of(name)
+        if name == own:
+            assert at[name] == location or location not in alive, where
+        elif location in history.standby_locations - {at[own]}:
+            rivals = [each for each, other in pins.items() if other == location]
+            found = [each for each in rivals if active_task_of(each) == own != each]
+            assert any(at.get(each) == location for each in found), where
+    for name in staying:
+        known, own = history.locality[name], active_task_of(name)
+        if known.processor_id not in history.processors or not of.stays(
+            name, known.processor_id, history
+        ):
+            continue
+        others = {at[each] for each in at if active_task_of(each) == own and each != name}
+        if name == own or known.location_id not in others:
+            assert places[name] == known.processor_id, where
+    for name in actives.keys() & history.locality.keys() - pins.keys():
+        last = history.locality[name].location_id
+        claimed = {
+            location for each, location in pins.items() if active_task_of(each) == name != each
+        }
+        assert at[name] not in claimed - {last} or last not in alive or not claimed, where
+
+
 def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:
     """After each step of one history."""
     history = of.History(random.Random(f"{replicas} {seed}"), replicas, beside_samza)
@@ -92,7 +163,13 @@ def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:
 
 
 def legal_and_warm(containers: of.Containers, history: of.History, where: str) -> None:
-    """Two copies never share a location, standbys are placed while there is one, none starts cold."""
+    """As `legal`, and none starts cold."""
+    legal(containers, history, where)
+    assert of.cold_starts(containers, history) == 0, where
+
+
+def legal(containers: of.Containers, history: of.History, where: str) -> None:
+    """Two copies never share a location, and standbys are placed while there is one."""
     places = of.placed(containers, TaskMode.ACTIVE) | of.placed(containers, TaskMode.STANDBY)
     copies = Counter(
         (active_task_of(name), history.processors[processor]) for name, processor in places.items()
@@ -102,7 +179,6 @@ def legal_and_warm(containers: of.Containers, history: of.History, where: str) -
     others = [history.standby_locations - {history.processors[each]} for each in placed]
     lacking = sum(max(0, history.replicas - len(each)) for each in others)
     assert len(unplaced(history.tasks, containers)) == lacking, where
-    assert of.cold_starts(containers, history) == 0, where
 
 
 def even_with_the_fewest_moves(containers: of.Containers, history: of.History, where: str) -> None:

@@ -17,7 +17,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import ANY_HOST
 from tests.rig.samza_groupers import recorded
-from tests.unit.assignment.groups import locality, names, numbered, tasks
+from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
 from tests.unit.assignment.histories import placed
 
 pytestmark = pytest.mark.unit
@@ -78,3 +78,22 @@ def test_a_container_with_nothing_to_do_is_refused() -> None:
     """Samza aborts; the setting is named."""
     with pytest.raises(InvalidInput, match="of at most 2"):
         group(tasks(2), {}, numbered(3), by_container_count)
+
+
+@pytest.mark.parametrize(
+    ("ran", "grouped"),
+    [
+        ({"1": "T0 T1 T3", "0": "T2"}, {"0": ["T2"], "1": ["T0", "T1", "T3"]}),
+        ({"x": "T0 T1 T3", "y": "T2"}, {"x": ["T0", "T1", "T3"], "y": ["T2"]}),
+        ({"x": "T0 T1 T3", "0": "T2"}, {"0": ["T2"], "x": ["T0", "T1", "T3"]}),
+        ({"2": "T0 T1 T3", "0": "T2"}, {"0": ["T0", "T2"], "2": ["T1", "T3"]}),
+        ({"1": "T0 T1 T3", "0": "", "": "T2"}, {"0": ["T0", "T2"], "1": ["T1", "T3"]}),
+    ],
+    ids=["numbers", "names", "both", "a number is missing", "a task is nobody's"],
+)
+def test_an_assignment_is_kept_where_its_containers_are_the_same_and_none_is_missing(
+    ran: dict[str, str], grouped: dict[str, list[str]]
+) -> None:
+    """However uneven it is; another one counts for nothing, and all is dealt anew."""
+    found = group(tasks(4), ran_on(ran), dict.fromkeys(grouped, ANY_HOST), by_container_count)
+    assert names(found) == grouped

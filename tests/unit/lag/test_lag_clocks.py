@@ -30,13 +30,18 @@ def test_nothing_was_heard_later_than_now() -> None:
     assert heard({"a": Heard(5, 100)}, {"a": 5}, 40) == {"a": Heard(5, 40)}
 
 
-@given(skew=SKEW, gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20), data=st.data())
+@given(
+    began_ms=st.sampled_from([0, 1_700_000_000_000]),
+    skew=SKEW,
+    gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20),
+    data=st.data(),
+)
 def test_the_bounds_hold_the_true_skew_whenever_reports_come(
-    skew: int, gaps: list[int], data: st.DataObject
+    began_ms: int, skew: int, gaps: list[int], data: st.DataObject
 ) -> None:
     """A report that is new was written between the two looks."""
     known: dict[str, HostClock] = {}
-    now = looked = 0
+    now = looked = began_ms
     for gap in gaps:
         looked, now = now, now + gap
         written = data.draw(st.integers(looked + 1, now))
@@ -59,12 +64,45 @@ def test_a_host_that_falls_silent_keeps_the_clock_that_it_had() -> None:
     assert not known["h"].is_skewed
 
 
+@pytest.mark.parametrize(
+    ("pause_ms", "bounds"), [(86_400_000, (-5_000, 86_395_000)), (86_400_001, (None, None))]
+)
+def test_what_came_in_more_than_a_day_without_a_look_tells_nothing(
+    pause_ms: int, bounds: tuple[int | None, int | None]
+) -> None:
+    """The observer's own clock may have been set meanwhile."""
+    looked_ms = 1_700_000_000_000
+    now_ms = looked_ms + pause_ms
+    reported = {"h": looked_ms + 86_395_000}
+    known = clocks({"h": HostClock(1)}, reported, looked_ms=looked_ms, now_ms=now_ms)["h"]
+    assert (known.least_ms, known.most_ms) == bounds
+
+
 def test_a_clock_that_is_set_right_is_believed() -> None:
     """Bounds that contradict the former replace them."""
     known = {"h": HostClock(5_000, -100_000, -99_000)}
     assert known["h"].is_skewed
     known = clocks(known, {"h": 20_000}, looked_ms=15_000, now_ms=20_000)
     assert known == {"h": HostClock(20_000, 0, 5_000)}
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "is_skewed"),
+    [
+        (5_001, 9_000, True),
+        (-9_000, -5_001, True),
+        # it may be right, or as far off as is tolerated
+        (5_000, 9_000, False),
+        (-9_000, -5_000, False),
+        (-60_000, 60_000, False),
+        (None, None, False),
+    ],
+)
+def test_a_clock_is_off_when_both_bounds_are(
+    least_ms: int | None, most_ms: int | None, *, is_skewed: bool
+) -> None:
+    """Ahead or behind."""
+    assert HostClock(0, least_ms, most_ms).is_skewed is is_skewed
 
 
 def test_the_skew_is_told_with_its_bounds() -> None:

@@ -16,6 +16,7 @@ from samza_dagster.lag import (
     Pace,
     forecast,
     last_of,
+    pace,
     stalled_for_ms,
     stalled_since,
     time_to_ready,
@@ -73,6 +74,33 @@ def test_what_is_left_over_the_rate_of_headway(
 def test_one_report_tells_no_rate(samples: list[Applied]) -> None:
     """One that isn't at the end needs a second one."""
     assert time_to_ready(samples) is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "known"),
+    [
+        # one interval: half of the larger of what it applies and what it gains
+        ([Applied(0, 0, 500), Applied(2_000, 200, 620)], Pace(100, 60, 50, 1, 2_000)),
+        ([Applied(0, 0, 500), Applied(2_000, 20, 620)], Pace(10, 60, 25, 1, 2_000)),
+        # slopes of all pairs: 10, 16⅔, 20, 35, 50 and 90
+        (
+            [Applied(0, 0, 500), *(Applied(1_000 * n, at, 500) for n, at in ((1, 90), (2, 100), (4, 140)))],
+            Pace(27.5, 0, ((62.5**2 + 17.5**2 + 7.5**2) / 2) ** 0.5, 3, 4_000 / 3),
+        ),
+        # of two reports of one time the later counts
+        ([Applied(0, 0, 500), Applied(0, 50, 500), Applied(1_000, 150, 500)], Pace(100, 0, 50, 1, 1_000)),
+        # what it applied of what had just been written is no pace
+        (
+            [*(Applied(1_000 * n, n, n) for n in (1, 2)), *(Applied(3_000 + 1_000 * n, 2 + 100 * n, 502) for n in (0, 1))],
+            Pace(100, 0, 50, 1, 1_000),
+        ),
+    ],
+)  # fmt: skip
+def test_a_pace_is_what_was_seen_and_how_far_that_varies(
+    samples: list[Applied], known: Pace
+) -> None:
+    """In offsets a second."""
+    assert pace(samples) == known
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.lag import records_behind
+from samza_dagster.lag import records_behind, times_to_ask
 
 pytestmark = pytest.mark.unit
 
@@ -33,3 +33,10 @@ def test_applying_more_reduces_lag_by_as_much(end: int, applied: int, step: int)
     before, after = records_behind(0, end, applied), records_behind(0, end, applied + step)
     if end > 0 and after is not None:
         assert before == after + step
+
+
+def test_brokers_are_asked_about_replicas_that_have_something_to_apply() -> None:
+    """Where the changelog ended when the report came, and whether it went on for longer than a reporter may be silent."""
+    came = ("log", 3, 1_000)
+    assert times_to_ask(came, 98, 100, 60) == (came, ("log", 3, 1_060))
+    assert times_to_ask(came, 99, 100, 60) == ()

@@ -39,8 +39,8 @@ def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float |
 def test_warm_here_and_cold_there() -> None:
     """A start alone where its store is, what the standby lacks beside it, everything elsewhere."""
     rows = [restore_forecast(ACTIVE, host, SPEEDS) for host in HOSTS]
-    told = [(row.host, row.is_warm, row.left) for row in rows]
-    assert told == [("a", True, 0), ("b", True, 500), ("c", False, 10_000)]
+    told = [(row.host, row.is_warm, row.left, row.why) for row in rows]
+    assert told == [("a", True, 0, ""), ("b", True, 500, ""), ("c", False, 10_000, "")]
     assert [seconds(ACTIVE, host) for host in HOSTS] == [3, 8, 103]
 
 
@@ -56,6 +56,16 @@ def test_the_last_of_its_partitions_makes_it_ready() -> None:
     two = replace(ACTIVE, parts=(PART, other))
     row = restore_forecast(two, "b", SPEEDS)
     assert (row.is_warm, row.left, seconds(two, "b")) == (False, 20_500, 203)
+
+
+def test_what_is_left_has_a_size_where_that_of_each_partition_s_records_is_known() -> None:
+    """Offsets times the mean record, rounded for each partition."""
+    sized, other = replace(PART, record_bytes=10.5), StorePart("lab 1", 0, 3, record_bytes=100.0)
+    rows = [
+        restore_forecast(replace(ACTIVE, parts=parts), "b", SPEEDS)
+        for parts in ((sized, other), (sized, replace(other, record_bytes=None)), ())
+    ]
+    assert [(row.left, row.left_bytes) for row in rows] == [(503, 5_550), (503, None), (0, 0)]
 
 
 def test_a_host_that_is_known_goes_by_its_own_speed() -> None:
@@ -142,5 +152,9 @@ def test_a_host_counts_by_itself_once_three_of_its_own_were_seen() -> None:
     assert found.pace is not None
     assert (found.pace.apply_per_s, found.start_s) == (110, 20.0)
     assert {host: pace.apply_per_s for host, pace in found.pace_on.items()} == {"slow": 100}
+    assert found.pace_on["slow"].noise_per_s == pytest.approx(10)
     assert found.start_s_on == {"slow": 22.0}
     assert speeds([], [], 10.0) == Speeds(None, 10.0)
+    alone = speeds([("a", 90.0)], [], 10.0).pace
+    assert alone is not None
+    assert alone.noise_per_s == 45, "of one restore half its rate, as of one interval"

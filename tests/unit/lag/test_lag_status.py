@@ -82,6 +82,12 @@ def test_one_bad_report_of_one_that_is_steady_changes_nothing() -> None:
     assert judged(follower([50, 50, 50, 1_040, 50, 50])).is_ready
 
 
+def test_one_late_report_moves_no_rate() -> None:
+    """It is the newest one of seven, and 1,040 behind."""
+    found = judged(follower([50] * 6 + [1_040]), replace(BOUNDS, window_s=60))
+    assert found.lag_s == pytest.approx(0.5)
+
+
 def test_a_small_lag_that_grows_is_not_ready() -> None:
     """In another window it would be beyond the limit."""
     found = judged(follower([100, 300, 500, 700, 900]))
@@ -104,10 +110,23 @@ def test_a_standby_that_stands_still_is_not_ready() -> None:
         assert (found.judgement.status is StandbyStatus.STALLED) == grows
 
 
+@pytest.mark.parametrize(("window_s", "report_s", "after_ms"), [(30, 60, 30_000), (60, 10, 20_000)])
+def test_a_standby_stands_still_after_a_window_or_two_reports(
+    window_s: float, report_s: float, after_ms: int
+) -> None:
+    """Whichever is shorter."""
+    bounds = replace(BOUNDS, window_s=window_s, report_s=report_s)
+    for late_ms, is_stalled in ((after_ms - 1, False), (after_ms, True)):
+        told = [ReplicaReport(0, "p", 10, 0, 20), ReplicaReport(late_ms, "p", 10, 0, 30)]
+        assert (judged(told, bounds).status is StandbyStatus.STALLED) == is_stalled
+
+
 def test_a_standby_of_an_idle_job_does_not_stand_still() -> None:
     """Nothing is written, so nothing is applied; what is left may be transaction markers."""
     idle = [ReplicaReport(n * 10_000, "p", 97, 0, 100) for n in range(6)]
     assert judged(idle).is_ready
+    assert judged(idle).lag_s is None, "it has no rate"
+    assert judged([replace(report, applied_offset=99) for report in idle]).lag_s == 0.0
     far = [ReplicaReport(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
     assert judged(far).status is StandbyStatus.BEHIND
 
@@ -142,6 +161,32 @@ def test_after_a_topic_was_made_anew_what_was_reported_before_is_forgotten() -> 
     before = follower([50] * 6)
     anew = [replace(report, came_ms=60_000 + report.came_ms) for report in follower([50] * 2)]
     assert judged(before + anew).status is StandbyStatus.UNPROVEN
+
+
+@pytest.mark.parametrize(
+    ("reported", "left"),
+    [
+        # it repeats what it had of the former topic, however little of the new one that would be
+        ([(200, 150)], []),
+        ([(200, 150), (210, 150)], []),
+        ([(200, 150), (210, 160)], [49]),
+        # it has begun with the new one
+        ([(200, 20)], [179]),
+        ([(200, None)], []),
+        ([(200, None), (210, 150)], [59]),
+        # it went back over its store: what was before isn't on the way to what is left now
+        ([(600, 120), (600, 130)], [479, 469]),
+    ],
+)
+def test_of_one_process_counts_what_it_has_of_the_topic_that_is_there(
+    reported: list[tuple[int, int | None]], left: list[int]
+) -> None:
+    """Before that it had applied up to 150 of 501."""
+    pairs = [(501, 150), *reported]
+    reports = [ReplicaReport(n, "p", applied, 0, end) for n, (end, applied) in enumerate(pairs)]
+    found = course(reports)
+    assert [sample.behind for sample in found.samples] == left
+    assert bool(found.unknown_because) == (not left)
 
 
 def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
@@ -239,6 +284,26 @@ def test_no_single_report_makes_a_standby_ready_that_is_not(
     assert not judged(follower(far)).is_ready
 
 
+@pytest.mark.parametrize(("every_ms", "wanted"), [(10_000, 4), (15_000, 3), (60_000, 3)])
+@given(
+    former=st.lists(LAGS, max_size=4), lags=st.lists(st.integers(0, 900), min_size=4, max_size=4)
+)
+def test_the_newest_reports_that_reach_over_the_window_decide(
+    every_ms: int, wanted: int, former: list[int], lags: list[int]
+) -> None:
+    """Three at least; what was before them may have been anything."""
+    reports = follower([*former, *lags[:wanted]], every_ms=every_ms)
+    assert judged(reports) == judged(reports[-wanted:])
+
+
+def test_a_rate_that_one_interval_alone_shows_counts() -> None:
+    """It applied 300 in the last of four: 7.5 a second over all, for the 400 that were left."""
+    offsets = enumerate((0, 0, 0, 0, 300))
+    reports = [ReplicaReport(n * 10_000, "p", at, 0, 401) for n, at in offsets]
+    found = judged(reports, replace(BOUNDS, window_s=40))
+    assert (found.status, found.lag_s) == (StandbyStatus.BEHIND, pytest.approx(400 / 7.5))
+
+
 @given(st.lists(st.integers(0, 4_000), min_size=1, max_size=8), st.integers(0, 400_000))
 def test_a_later_look_at_the_same_reports_never_finds_more(lags: list[int], silent_ms: int) -> None:
     """As time passes without a report a verdict stays, or becomes silent."""
@@ -257,7 +322,9 @@ def test_only_lengths_of_time_count(lags: list[int], shift_ms: int) -> None:
 
 @given(
     st.lists(
-        st.builds(Judgement, st.sampled_from(StandbyStatus), st.just(""), st.floats(0, 9)),
+        st.builds(
+            *(Judgement, st.sampled_from(StandbyStatus), st.just("")), st.none() | st.floats(0, 9)
+        ),
         min_size=1,
         max_size=4,
     )
@@ -266,7 +333,10 @@ def test_a_standby_is_ready_when_all_of_it_is(parts: list[Judgement]) -> None:
     """Its worst part speaks for it, of several the one that is furthest behind."""
     found = of_standby({f"lab {number}": part for number, part in enumerate(parts)})
     assert found.is_ready == all(part.is_ready for part in parts)
-    assert found.lag_s == max(part.lag_s for part in parts if part.status is found.status)
+    assert found.lag_s in [part.lag_s for part in parts if part.status is found.status]
+    assert (found.lag_s or 0.0) == max(
+        part.lag_s or 0.0 for part in parts if part.status is found.status
+    )
 
 
 @given(st.lists(LAGS, min_size=2, max_size=8))
@@ -279,8 +349,17 @@ def test_a_standby_within_the_bound_is_ready_now(lags: list[int]) -> None:
         assert found.ready.ready_in_ms == 0
 
 
+def test_a_standby_is_ready_since_it_was_within_the_limit_at_its_pace() -> None:
+    """10 s at 100 records a second: it had 4,000 to apply, and 50 at its next report."""
+    found = replica_readiness(follower([4_000] + [50] * 5), BOUNDS)
+    assert (found.left, found.ready_since_ms) == (50, round(10_000 * 3_000 / 3_950))
+    assert replica_readiness(follower([4_000] * 6), BOUNDS).ready_since_ms is None
+
+
 def test_nothing_reported_is_unknown() -> None:
     """Also what a new process has reported without an offset."""
     assert judge(Course(), 0, BOUNDS).status is StandbyStatus.UNKNOWN
-    assert judged([ReplicaReport(0, "p", None, 0, 5)]).status is StandbyStatus.UNKNOWN
+    silent = judged([ReplicaReport(0, "p", None, 0, 5)])
+    assert (silent.status, silent.lag_s) == (StandbyStatus.UNKNOWN, None)
+    assert silent.why.endswith("no-observation")
     assert Changelog().end_at(5) == 0

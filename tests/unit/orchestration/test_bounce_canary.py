@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
-from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.canary import CanaryWatch
+from samza_dagster.orchestration.operations.progress import Progress, RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement.state import PlacementAsk
 from tests.rig.bounce_world import BounceWorld
@@ -45,14 +47,22 @@ def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "end"), [(True, RunEnd.DONE), (False, RunEnd.STOPPED), (None, RunEnd.STOPPED)]
+    ("check", "end", "because"),
+    [
+        (True, RunEnd.DONE, "all are back"),
+        (False, RunEnd.STOPPED, ": check c of a/b failed"),
+        (None, RunEnd.STOPPED, ": no result of check c of a/b since the bake within 100 s"),
+    ],
 )
-def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, end: RunEnd) -> None:
-    """None in time is a no."""
+def test_an_asset_check_judges_by_a_result_since_the_bake(
+    check: bool | None, end: RunEnd, because: str
+) -> None:
+    """None in time is a no; the end says why."""
     world, book = BounceWorld(), Book(check=check)
     judge = {"judge_asset": "a/b", "judge_check": "c", "judge_timeout_s": 100}
     result = run(world, book, plan_of(world, canaries=1, bake_s=30, **judge))
     assert result.end is end
+    assert because in result.because
     assert len(world.order()) == (4 if check else 1)
     back = book.back()["0-0"].back_ms
     assert back is not None
@@ -180,3 +190,63 @@ def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(cana
     row = next(r for r in result.rows if r.processor == "0-0")
     assert (row.status, row.execution, row.now_on) == (UnitStatus.BACK, "0-0#2", "host-9")
     assert any("somebody else has asked for that" in line for line in book.lines)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "config", "passed", "why"),
+    [
+        ({}, {}, True, "the canary runs, processes and has its lag back"),
+        ({"far": {"0-0"}}, {}, None, "0-0 is 1000 records behind"),
+        ({"far": {"0-0"}}, {"lag_limit": 1_000}, True, ""),
+        ({"far": {"0-0"}}, {"lag_timeout_s": 0}, True, ""),
+        ({"mute": {"0-0"}}, {}, None, "how far 0-0 is behind isn't known"),
+        ({"slow": {"0"}}, {}, None, "0 hasn't committed progress since it was back"),
+        ({"crashed": {"0"}}, {}, None, "0 is starting"),
+        # an active that processes has restored its stores, whoever tells its lag
+        ({"mute": {"0"}}, {}, True, ""),
+        ({"mute": {"0"}}, {"verify_timeout_s": 0}, None, "how far 0 is behind isn't known"),
+        ({"slow": {"0"}}, {"verify_timeout_s": 0, "lag_timeout_s": 0}, True, ""),
+        # the others aren't judged
+        ({"slow": {"1"}, "far": {"1-0"}, "mute": {"1"}, "crashed": {"1-0"}}, {}, True, ""),
+    ],
+)
+def test_a_canary_without_a_check_is_judged_by_what_can_be_seen_of_it(
+    trouble: dict[str, set[str]], config: dict[str, object], passed: bool | None, why: str
+) -> None:
+    """It may take its time, at most as long as a restart of it may; then it is a no, and why."""
+    world = BounceWorld()
+    plan = plan_of(
+        world, **{"only": ["0", "0-0", "1"], "canaries": 2, "lag_timeout_s": 90, **config}
+    )
+    for name, processors in trouble.items():
+        getattr(world, name).update(processors)
+    rows = {
+        p: Progress(p, "h", "standby" if "-" in p else "active", UnitStatus.BACK, back_ms=1, execution=f"{p}#0")
+        for p in plan.processors
+    }  # fmt: skip
+    rows["1"] = replace(rows["1"], back_ms=None, status=UnitStatus.WAITING)
+    watch = CanaryWatch(world.client(), plan, lambda: None)
+    began_ms = world.now_ms
+    watch.judge(world.view(), rows, began_ms)
+    view, asked = world.view(), world.calls.count
+    assert watch.judge(view, rows, began_ms + 999).passed is None
+    assert world.calls.count == asked, "a look a second"
+    world.now_ms += 60_000
+    verdict = watch.judge(world.view(), rows, world.now_ms)
+    assert (verdict.passed, watch.passed) == (passed, passed)
+    assert why in verdict.why
+    if passed is None:
+        world.now_ms = began_ms + 90_001
+        late = watch.judge(world.view(), rows, world.now_ms)
+        assert late.passed is False
+        assert late.why == f"{verdict.why} within 90 s of the bake"
+
+
+def test_a_canary_that_left_the_job_is_a_no() -> None:
+    """Nobody knows whether the release would have run there."""
+    world = BounceWorld()
+    plan = plan_of(world, only=["0", "1"], canaries=1)
+    rows = {p: Progress(p, "h", "active", UnitStatus.BACK, back_ms=1) for p in plan.processors}
+    del world.at["0"]
+    verdict = CanaryWatch(world.client(), plan, lambda: None).judge(world.view(), rows, 0)
+    assert (verdict.passed, verdict.why) == (False, "0 is gone")

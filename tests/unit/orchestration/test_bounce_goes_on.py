@@ -121,6 +121,47 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
         assert world.restarts() == {"0": 1}
 
 
+def test_a_broker_may_be_away_again_and_again() -> None:
+    """Each time counts by itself, and is told once."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world, timeout_s=25)
+    times: set[int] = set()
+
+    def away(*_: object) -> None:
+        number, ms = divmod(world.now_ms - BEGIN_MS, 32_000)
+        if ms >= 12_000:
+            times.add(number)
+            raise Unreachable("the broker", seen="no answer")
+
+    world.calls.before = away
+    assert run(world, book, plan).end is RunEnd.DONE
+    assert len(times) * 20 > 25
+    assert sum("waiting for who doesn't answer" in line for line in book.lines) == len(times)
+
+
+@pytest.mark.parametrize("waits_for", ["a request", "a lag", "the canary's bake"])
+def test_a_broker_that_stays_away_ends_the_run_whatever_it_waits_for(waits_for: str) -> None:
+    """After as long as a restart may take, and told once."""
+    world, book, gone_ms = BounceWorld(), Book(), list[int]()
+
+    def away(*_: object) -> None:
+        begun = {
+            "a request": world.requests,
+            "a lag": world.started_ms,
+            "the canary's bake": book.back(),
+        }
+        if begun[waits_for]:
+            gone_ms.append(world.now_ms)
+            assert gone_ms[-1] < gone_ms[0] + 26_000
+            raise Unreachable("the broker", seen="no answer")
+
+    world.calls.before = away
+    with pytest.raises(Unreachable):
+        run(world, book, plan_of(world, canaries=1, bake_s=600, timeout_s=25))
+    assert gone_ms[-1] > gone_ms[0] + 25_000
+    assert sum("waiting for who doesn't answer" in line for line in book.lines) == 1
+
+
 @BOTH
 def test_what_was_committed_while_no_run_looked_counts_in_the_one_that_goes_on(
     coordinator: CoordinatorKind,
@@ -153,6 +194,8 @@ def test_a_termination_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     assert any("0-0: request" in line and "in flight" in line for line in book.lines)
     world.on_sleep, world.crowded = None, set()
     assert run(world, book, plan).end is RunEnd.DONE
+    followed = [line for line in book.lines if line.endswith("was asked before: following it")]
+    assert [line.partition(":")[0] for line in followed] == ["0-0"]
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 

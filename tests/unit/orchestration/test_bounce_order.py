@@ -226,6 +226,96 @@ def test_the_limits_hold_in_every_history(
         assert set(statuses.values()) == {UnitStatus.BACK}
 
 
+def chosen(
+    order: tuple[Batch, ...], limits: Schedule, at: AnyPosition, now: int
+) -> tuple[OperationPhase, tuple[str, ...], int | None, bool]:
+    """Phase, whom to ask, until when nobody is, and whether it is over; read from the rules."""
+
+    def of(*statuses: UnitStatus) -> set[str]:
+        return {p for p, status in at.statuses.items() if status in statuses}
+
+    flying, bad = of(*UNDER_WAY), of(UnitStatus.FAILED, UnitStatus.STUCK)
+    held, waiting = of(UnitStatus.IN_FLIGHT, UnitStatus.STUCK), of(UnitStatus.WAITING)
+    canary = {p for batch in order[: limits.canaries] for p in batch.members}
+    idle = OperationPhase.FINISHING if flying else OperationPhase.ENDED
+    if canary & bad or len(bad) >= limits.stop_after:
+        return idle, (), None, True
+    if not waiting:
+        return idle, (), None, False
+    pool = [p for batch in order for p in batch.members]
+    if canary and of(*UnitStatus) - waiting - of(UnitStatus.GONE) <= canary:
+        if canary & (waiting | flying):
+            pool = [p for p in pool if p in canary]
+        elif at.judged is False:
+            return idle, (), None, True
+        elif at.judged is None:
+            baked = max(at.back_at_ms.get(p, 0) for p in canary) + limits.bake_ms
+            is_baked = now >= baked
+            phase = OperationPhase.JUDGING if is_baked else OperationPhase.BAKING
+            return phase, (), None if is_baked else baked, False
+    left = {p for p in waiting if group_of(p) not in {group_of(other) for other in bad}}
+    if limits.unit == HOSTS:
+        busy_hosts = (b.members for b in order if {*b.members} & (left | of(UnitStatus.IN_FLIGHT)))
+        pool = [p for p in next(busy_hosts, ()) if p in pool]
+    free = limits.at_once - len(held | at.down.keys() | at.unsettled.keys())
+    touched = {group_of(p) for p in bad | flying}
+    ask, until, is_one_left = list[str](), list[int](), False
+    for p in pool:
+        if p not in waiting or group_of(p) in touched:
+            continue
+        is_one_left = True
+        free_at_ms = (at.paced[p].free_at_ms or 0) if p in at.paced else 0
+        if group_of(p) in at.busy:
+            continue
+        if free_at_ms > now:
+            until.append(free_at_ms)
+        elif len(ask) < free:
+            ask.append(p)
+            touched.add(group_of(p))
+    if not ask and not flying and (len(held) >= limits.at_once or not is_one_left):
+        return OperationPhase.ENDED, (), None, False
+    is_full_of_down = not ask and free <= 0 and (at.down.keys() | at.unsettled.keys()) - held
+    until_ms = None if is_full_of_down else min(until, default=None)
+    return OperationPhase.WORKING, tuple(ask), until_ms, False
+
+
+@given(
+    at=JOBS,
+    limits=st.builds(
+        *(Schedule, st.sampled_from([CONTAINERS, HOSTS]), st.integers(1, 4), st.integers(0, 2)),
+        *(st.just(10), st.integers(1, 9)),
+    ),
+    judged=st.sampled_from([None, True, False]),
+    data=st.data(),
+)
+def test_everybody_is_asked_who_may_be_and_nobody_else(
+    at: dict[str, str], limits: Schedule, judged: bool | None, data: st.DataObject
+) -> None:
+    """Wherever an operation stands; and nothing begins or ends before it is known who died."""
+    order = order_of(job(at), limits.unit)
+    some = st.sets(st.sampled_from(sorted(at)), max_size=3)
+    settled, unsettled = (data.draw(some), data.draw(st.just(set[str]()) | some))
+    many = [UnitStatus.WAITING] * 4 + [UnitStatus.BACK] * 2
+    statuses = {p: data.draw(st.sampled_from([*many, *UnitStatus])) for p in at}
+    frees = data.draw(st.dictionaries(st.sampled_from(sorted(at)), st.integers(99, 101)))
+    position = Position(
+        statuses,
+        {p: data.draw(st.integers(89, 91)) for p in at if statuses[p] is UnitStatus.BACK},
+        judged,
+        busy={group_of(p): f"{p} is moved" for p in data.draw(some)},
+        down={p: f"{p} is starting" for p in settled},
+        unsettled={p: f"{p} is another" for p in unsettled},
+        paced={p: StopBudget(p, 4, free_at_ms=ms) for p, ms in frees.items()},
+    )
+    phase, ask, until_ms, is_over = chosen(order, limits, position, 100)
+    if unsettled and (ask or phase is OperationPhase.ENDED):
+        phase = OperationPhase.FINISHING if phase is OperationPhase.ENDED else phase
+        ask, until_ms, is_over = (), None, False
+    todo = what_next(order, limits, position, 100)
+    assert (todo.phase, todo.ask, todo.until_ms, todo.is_over) == (phase, ask, until_ms, is_over)
+    assert todo.ask or todo.because or todo.phase is OperationPhase.WORKING
+
+
 def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     """And ends at once where nobody is left to ask, or a request without an end holds the place."""
     order = order_of(job({**DEMO, "2": "h5"}), CONTAINERS, only=["0", "1", "2"])
@@ -239,6 +329,14 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     assert what_next(order, limits, Position(over, down=down), 0).phase is OperationPhase.ENDED
     stuck = {**statuses, "2": UnitStatus.STUCK}
     assert what_next(order, limits, Position(stuck, down=down), 0).phase is OperationPhase.ENDED
+
+
+def test_a_host_that_is_left_alone_for_who_failed_keeps_no_other_host_waiting() -> None:
+    """All that waits there has a group whose other member failed."""
+    order = order_of(job({"0": "h1", "1": "h2", "0-0": "h3"}), HOSTS)
+    statuses = {"0-0": UnitStatus.FAILED, "0": UnitStatus.WAITING, "1": UnitStatus.WAITING}
+    limits = Schedule(HOSTS, stop_after=2)
+    assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
 
 
 def test_the_others_wait_for_bake_and_judge() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from samza_dagster.orchestration.watch.auto_failover import quiet
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import judge
-from samza_dagster.orchestration.watch.failover_tick import quiet
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
@@ -34,8 +34,8 @@ def busy(frozen: str, look: int) -> Observation:
             f"h{number % 100}",
             IDENTS[number],
             reported_ms=BEGIN + look * 30_000 + RNG.randrange(20_000),
-            backlog=BACKLOGS[number] + look % 2 * 500,
-            committed=1_000_000 + (0 if str(number) == frozen else look * 997 + number),
+            left=BACKLOGS[number] + look % 2 * 500,
+            position=1_000_000 + (0 if str(number) == frozen else look * 997 + number),
         )
         for number in range(CONTAINERS)
     )
@@ -53,7 +53,7 @@ def test_a_frozen_container_among_a_thousand_busy_ones_is_seen(frozen: str) -> N
         kept = FailoverCursor.read(judged.cursor.to_text(), "demo/1")
         assert kept == judged.cursor
         cursor = kept
-    assert [(s.subject, s.confirmed) for s in cursor.suspects.values()] == [(frozen, True)]
+    assert [(s.subject, s.is_confirmed) for s in cursor.suspects.values()] == [(frozen, True)]
 
 
 def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
@@ -68,7 +68,7 @@ def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
     text = judged.cursor.to_text()
     assert FailoverCursor.read(text, "demo/1") == judged.cursor
     assert time.process_time() - began < 1
-    assert len(judged.cursor.trends) == CONTAINERS
+    assert len(judged.cursor.progress) == CONTAINERS
     assert len(text) < 40_000
 
 
@@ -78,8 +78,7 @@ def test_a_job_all_of_which_looks_bad_is_not_judged_container_by_container() -> 
     for look in range(20):
         now += 30_000
         stuck = tuple(
-            replace(c, committed=7, backlog=50_000, reported_ms=now)
-            for c in busy("0", look).containers
+            replace(c, position=7, left=50_000, reported_ms=now) for c in busy("0", look).containers
         )
         judged = judge(cursor, replace(busy("0", look), containers=stuck), AutoFailover(), now)
         cursor = judged.cursor

@@ -8,9 +8,8 @@ import pytest
 
 from samza_dagster.client import JobView
 from samza_dagster.client.views import LeaderView
-from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.watch.findings import CheckMemory, looked
-from samza_dagster.orchestration.watch.invariants import coordinated, live_copies, none_flaps
+from samza_dagster.orchestration.watch.invariants import STAYS, coordinated, live_copies, none_flaps
 from samza_dagster.orchestration.watch.settings import Invariants
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView
 from tests.rig.standalone_job import StandaloneJob, settled
@@ -77,7 +76,7 @@ def test_a_task_whose_standby_is_alive_has_a_live_copy() -> None:
 def test_a_processor_that_registers_anew_three_times_in_ten_minutes_flaps() -> None:
     """A restart or two are none; it is over after five quiet minutes."""
     settings = Invariants()
-    rule = {names.STAYS: settings.patience()[names.STAYS]}
+    rule = {STAYS: settings.patience()[STAYS]}
     seen = view(settled())
     memory, now_ms, result = CheckMemory("j/1"), 0, None
     for looks, number in ((1, "1"), (20, "1"), (1, "2"), (20, "2")):
@@ -85,13 +84,13 @@ def test_a_processor_that_registers_anew_three_times_in_ten_minutes_flaps() -> N
             now_ms += 10_000
             known = {**seen.agreement.registrations, "a": number} if seen.agreement else {}
             found = none_flaps(seen, known if looks == 1 else {})
-            memory, (result,) = looked(memory, {names.STAYS: found}, rule, now_ms)
+            memory, (result,) = looked(memory, {STAYS: found}, rule, now_ms)
             assert result.passed
     now_ms += 10_000
     found = none_flaps(seen, {"a": "3"})
-    memory, (result,) = looked(memory, {names.STAYS: found}, rule, now_ms)
+    memory, (result,) = looked(memory, {STAYS: found}, rule, now_ms)
     assert [one.subject for one in result.failing] == ["a"]
     for _ in range(30):
         now_ms += 10_000
-        memory, (result,) = looked(memory, {names.STAYS: []}, rule, now_ms)
+        memory, (result,) = looked(memory, {STAYS: []}, rule, now_ms)
     assert result.passed

@@ -13,7 +13,7 @@ from watching import standby_of
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.watch.cursor import JOB_DEAD, FailoverCursor
+from samza_dagster.orchestration.watch.cursor import FailoverCursor, Kind
 from samza_dagster.orchestration.watch.observation import (
     ContainerSeen,
     Observation,
@@ -54,8 +54,8 @@ class Job:
             ContainerSeen(
                 *(p, "-" not in p, "last-seen", host),
                 reported_ms=self.reports[p],
-                backlog=0 if p == "0" else None,
-                committed=self.commits if p == "0" else None,
+                left=0 if p == "0" else None,
+                position=self.commits if p == "0" else None,
                 of=standby_of(p),
             )
             for p, host in PLACES.items()
@@ -83,7 +83,7 @@ def by_the_sensor(job: Job, history: Looks) -> Iterator[bool]:
     for _ in job.looks(history):
         look = Look.at(job.sight(), cursor, AutoFailover(), job.now_ms)
         cursor = replace(look.cursor, looked_ms=job.now_ms)
-        yield any(signal.kind == JOB_DEAD for signal in look.signals().values())
+        yield any(signal.kind == Kind.JOB_DEAD for signal in look.signals().values())
 
 
 def by_the_client(job: Job, history: Looks) -> Iterator[bool]:

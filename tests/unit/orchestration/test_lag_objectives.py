@@ -15,7 +15,6 @@ from samza_dagster.orchestration.watch.lag_objectives import (
     SAMPLES,
     breaches,
     followed,
-    forecast,
     not_followed,
     timed,
 )
@@ -59,9 +58,6 @@ def test_an_unknown_lag_is_a_breach() -> None:
 def test_seconds_are_forecast_from_the_rate_that_was_seen() -> None:
     """1,000 a second, 8,000 left: 8 s."""
     samples, newest = looks(10_000, 9_000, 8_000)
-    ready = forecast(samples, [newest])
-    assert ready is not None
-    assert ready.ready_in_ms == 8_000
     assert breaches([LagObjective(seconds=8)], [newest], samples) == []
     (found,) = breaches([LagObjective(seconds=7.9)], [newest], samples)
     assert "ready in 8 s" in found.seen

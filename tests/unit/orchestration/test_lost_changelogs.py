@@ -157,7 +157,7 @@ def test_a_sensors_look_knows_it_for_lost_and_holds_it_against_nobody(ranges: Ra
     """Reports were read: silence is judged on."""
     seen = observation_of(VIEW, lags(ranges))
     standby = seen.by_id[STANDBY]
-    assert (standby.behind, standby.unread) == (None, False)
+    assert (standby.left, standby.unread) == (None, False)
     assert f"topic {LOG}" in seen.lost["0"]
     assert seen.lost["0"] in seen.unread
 

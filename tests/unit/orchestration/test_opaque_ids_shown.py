@@ -41,10 +41,10 @@ from samza_dagster.orchestration.plans.order import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.cursor import SILENT
+from samza_dagster.orchestration.watch.cursor import Kind
 from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.observation import observation_of
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER, NOTHING
+from samza_dagster.orchestration.watch.remedies import FAIL_OVER, NOTHING, action
 from samza_dagster.orchestration.watch.settings import LagObjective
 
 pytestmark = pytest.mark.unit
@@ -202,7 +202,7 @@ def test_what_helps_against_silence_is_told_by_the_role_that_the_job_says() -> N
     """An active is failed over; a standby is the coordinator's own business."""
     seen = observation_of(named_job())
     helps = {
-        one.processor_id: (seen.remedies.action(SILENT, active=one.active), one.group)
+        one.processor_id: (action(Kind.SILENT, seen.can, active=one.active), one.group)
         for one in seen.containers
     }
     assert helps == {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,18 +10,15 @@ from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorV
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch import invariants as outside_checks
-from samza_dagster.orchestration.watch.check_events import evaluation
 from samza_dagster.orchestration.watch.findings import (
     MOST_OF_A_CHECK,
-    NOTE,
     CheckFinding,
     CheckMemory,
+    Hysteresis,
     LastEvaluation,
     is_due,
     looked,
 )
-from samza_dagster.orchestration.watch.hysteresis import Hysteresis
-from samza_dagster.orchestration.watch.names import LAG
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
 pytestmark = pytest.mark.unit
@@ -153,21 +149,6 @@ def test_a_processor_beside_its_earlier_self_has_two_owners(
     assert len(outside_checks.one_owner(view)) == count
 
 
-@pytest.mark.parametrize("check", [outside_checks.same_host, outside_checks.one_owner])
-def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
-    check: Callable[[JobView], list[CheckFinding]],
-) -> None:
-    """Where our coordinator leads nothing is left to say."""
-    assert check(WELL) == []
-    (note,) = check(replace(WELL, coordinator="samza"))
-    beside = job(processor("0", "h1", "last-seen", "t"), processor("0-0", "h1", "last-seen"), processor("1", "h1", "last-seen", "t"), coordinator="samza", dead="it has ended")  # fmt: skip
-    assert check(beside) == [note], "of a dead job nothing is judged"
-    assert note.severity == NOTE
-    _, (result,) = looked(CheckMemory("demo/1"), {"c": [note]}, {"c": Hysteresis(1)}, 1_000)
-    assert result.passed
-    assert note.seen in str(evaluation(result, "asset", "demo/1", 1_000).description)
-
-
 def lag(ident: str, records: int | None, partition: int = 0) -> ReplicaLag:
     mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
     return ReplicaLag(ident, "t", mode, "s", "log", partition, "h", 9, 1, records, 1)
@@ -194,20 +175,26 @@ BAD = {"c": [CheckFinding("x", "seen", "fix")]}
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
-def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_there(
-    ahead_ms: int,
-) -> None:
-    """As if it had looked just now: how long ago that was, no clock tells."""
-    begin = 5_000_000
-    board, _ = looked(CheckMemory("demo/1", clock="one"), BAD, SLOW, begin)
-    board, (result,) = looked(board, BAD, SLOW, begin + 6_000)
-    assert is_due(board, result, begin + 6_000, 60_000)
-    board = replace(board, evaluations={"c": LastEvaluation(result.fingerprint, begin + 6_000)})
-    now = begin + 6_000 + ahead_ms
-    board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now + 3_000)
-    assert (result.passed, is_due(board, result, now + 3_000, 60_000)) == (True, False)
-    board, (result,) = looked(board.by_clock("other", now + 4_000), BAD, SLOW, now + 4_000)
+def test_on_another_machine_patience_begins_anew_and_what_counts_stays(ahead_ms: int) -> None:
+    """How long ago it looked no clock tells."""
+    board, _ = looked(CheckMemory("demo/1", clock="one"), BAD, SLOW, 5_000_000)
+    now = 5_009_000 + ahead_ms
+    board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now)
+    assert result.passed
+    board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now + 10_000)
     assert [s.subject for s in result.standing] == ["x"]
+    board = replace(board, evaluations={"c": LastEvaluation(result.fingerprint, now + 10_000)})
+    moved = board.by_clock("one", 5_020_000)
+    _, (result,) = looked(moved, BAD, SLOW, 5_021_000)
+    assert (result.passed, is_due(moved, result, 5_021_000, 60_000)) == (False, False)
+
+
+def test_what_a_check_has_failed_for_counts_at_once_when_its_sensor_begins_anew() -> None:
+    """It was told before the cursor was lost; of any other it isn't known for how long it has been."""
+    _, (result,) = looked(CheckMemory("demo/1"), BAD, SLOW, 1_000, {"c"})
+    assert not result.passed
+    _, (result,) = looked(CheckMemory("demo/1"), BAD, SLOW, 1_000)
+    assert result.passed
 
 
 def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
@@ -232,7 +219,11 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
 
 @pytest.mark.parametrize(
     "patience",
-    [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]],
+    [
+        LagSlo().patience(60),
+        Invariants().patience(60)[outside_checks.LAG],
+        Invariants().patience()[outside_checks.LAG],
+    ],
 )
 def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
     patience: Hysteresis,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from samza_dagster.client import LeaderView
-from samza_dagster.orchestration.watch.cursor import Acknowledgement, FailoverCursor
+from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import Decision, Judgement, judge
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
@@ -27,7 +28,7 @@ def standby_of(processor: str) -> str:
 class Watching:
     """The sensor without its job: each look by what the cursor of the one before kept."""
 
-    def __init__(self, mode: Mode | None = "act", *, cap: int = 3, **thresholds: int) -> None:
+    def __init__(self, mode: Mode | None = "act", *, cap: int = 3, **thresholds: Any) -> None:
         self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
         self.cursor = FailoverCursor("demo/1")
         self.now = BEGIN
@@ -45,8 +46,8 @@ class Watching:
     def acknowledge(self, group: str) -> None:
         """Somebody has looked at it, after all that was done."""
         acts = {k: replace(act, number=act.number or 1) for k, act in self.cursor.acts.items()}
-        newest = Acknowledgement(
-            f"at {self.now}", 1 + max((a.number for a in acts.values()), default=1)
+        newest = 1 + max(
+            [a.number for a in acts.values()] + [*self.cursor.acknowledged.values(), 1]
         )
         acknowledged = {**self.cursor.acknowledged, group: newest}
         self.cursor = replace(self.cursor, acts=acts, acknowledged=acknowledged)
@@ -94,8 +95,8 @@ class Fleet(Watching):
             host,
             f"{processor}#1",
             reported_ms=self.now,
-            backlog=50_000 if processor in self.stuck else 0,
-            committed=7,
+            left=50_000 if processor in self.stuck else 0,
+            position=7,
             of=standby_of(processor),
         )
 

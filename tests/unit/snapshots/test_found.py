@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.lag import PACED_BY
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
-from samza_dagster.snapshots.found import HUGE_BYTES, Found, Job, refuse_future, standby_report
+from samza_dagster.snapshots.found import (
+    HUGE_BYTES,
+    Found,
+    Job,
+    Said,
+    refuse_future,
+    standby_report,
+    window_ms,
+)
 from samza_dagster.snapshots.rows import container_rows
 from tests.rig.fleets import spoiled
 
@@ -59,6 +68,8 @@ def test_nothing_that_samza_wrote_is_unreadable() -> None:
     for record in recorded("checkpoint-tail.jsonl"):
         checkpoint(found, *record)
     assert size(found)["checkpoints"] == 8
+    sources = {(version, said.source) for (_, version), said in found.checkpoints.items()}
+    assert sources == {("checkpoint", "checkpoint-v1"), ("checkpoint-v2", "checkpoint-v2")}
     reports = [standby_report(value) for _, value in recorded("metrics-samples.jsonl")]
     assert sum(one is not None for one in reports) == 4
 
@@ -113,6 +124,93 @@ def test_a_deletion_hides_what_was_said_before() -> None:
     assert found.hosts == {"0": ("h", 5)}
     stream(found, key, None)
     assert found == Found()
+
+
+def test_what_a_field_lacks_is_taken_from_elsewhere_or_not_known() -> None:
+    """A host's time from its record; a partition that is no number is none, and replaces the former."""
+    found, partition = Found(), b'[1,"set-changelog","Partition 0"]'
+    stream(found, b'[1,"set-container-host-assignment","0"]', b'{"values":{"host":"h"}}')
+    assert found.hosts == {"0": ("h", 900)}
+    for value in (b'{"values":{"Partition":"3"}}', b'{"values":{"Partition":"x"}}'):
+        stream(found, partition, value)
+    assert found.partitions == {}
+
+
+REPORTER = {"metrics.reporters": "r", "metrics.reporter.r.stream": "kafka.metrics"}
+
+
+@pytest.mark.parametrize(
+    ("configs", "minutes"),
+    [
+        ([], 2),
+        ([{"task.commit.ms": "10000"}], 2),
+        # Samza commits and reports once a minute
+        ([{}], 3),
+        ([{"task.commit.ms": "off"}, REPORTER], 3),
+        # the slowest of all jobs
+        ([{}, {"task.commit.ms": "100000"}, {"task.commit.ms": "1"}], 5),
+        ([{**REPORTER, "metrics.reporter.r.interval": "200"}, {}], 10),
+        ([{"task.commit.ms": "3600000"}], 15),
+    ],
+)
+def test_a_window_has_three_reports_and_commits_of_every_job(
+    configs: list[dict[str, str]], minutes: int
+) -> None:
+    """And is never shorter than two minutes, nor longer than a quarter of an hour."""
+    assert window_ms(configs) == minutes * 60_000
+
+
+def said(order: int, host: str | None, source: str = "metrics") -> Said:
+    return Said(source, (order, 0), order, {}, host, host, order)
+
+
+def test_a_job_keeps_the_newest_reports_of_each_host_and_commits_in_their_order() -> None:
+    """Whichever part was read first."""
+    of_a = [said(n, "a") for n in range(100, 100 + PACED_BY + 2)]
+    one_of_b = said(50, "b")
+    commits = {("t", "v2"): said(9, None, "checkpoint-v2"), ("t", "v1"): said(8, None, "checkpoint-v1")}  # fmt: skip
+    found = Found(checkpoints=commits, reports={"t": [*reversed(of_a), one_of_b]})
+    job = Job("demo", "1", found)
+    assert job.reports == {"t": [one_of_b, *of_a[2:]]}
+    assert [one.source for one in job.checkpoints["t"]] == ["checkpoint-v1", "checkpoint-v2"]
+
+
+@pytest.mark.parametrize(
+    ("newest_ms", "silent"),
+    [
+        ({"metrics": 140, "others": 999}, {"t": 40}),
+        # the task may report to either; the clock that told is the brokers'
+        ({"metrics": 140, "more": 170}, {"t": 70}),
+        ({"metrics": 90}, {"t": 0}),
+        ({"others": 999}, {}),
+    ],
+)
+def test_a_task_is_silent_since_its_newest_report_by_the_newest_record_of_its_topics(
+    newest_ms: dict[str, int], silent: dict[str, int]
+) -> None:
+    """Topics that its job doesn't report to tell nothing of it."""
+    config = {**REPORTER, "metrics.reporters": "r, s", "metrics.reporter.s.stream": "kafka.more"}
+    found = Found(config, reports={"t": [said(70, "a"), said(100, "a")]})
+    assert Job("demo", "1", found).silences_ms(newest_ms) == silent
+
+
+def test_a_processor_s_mode_and_its_active_are_those_of_its_tasks() -> None:
+    """One with an active task is active; of one without tasks its id tells it, or its coordinator's group."""
+    tasks = {"P 0": "a", "P 1": "b", "Standby-P 0-0": "b", "Standby-P 1-0": "c"}
+    tasks["Standby-P 9-0"] = "d"
+    modes = {task: "Standby" for task in tasks if task.startswith("Standby")}
+    hosts = dict.fromkeys(("7", "7-0"), ("h", 1))
+    job = Job("demo", "1", Found({}, hosts, tasks, modes))
+    told = {p: (job.mode_of(p), job.active_of(p)) for p in (*"abcd", "7", "7-0")}
+    assert told == {
+        "a": ("Active", "a"),
+        "b": ("Active", "b"),
+        "c": ("Standby", "b"),
+        "d": ("Standby", "d"),
+        "7": ("Active", "7"),
+        "7-0": ("Standby", "7"),
+    }
+    assert [task.mode for task in job.tasks] == ["Active"] * 2 + ["Standby"] * 3
 
 
 def group(phase: Phase, execution: str = "run-a", host: str = "host-2") -> Record:
@@ -175,14 +273,17 @@ def test_the_state_of_another_deployment_tells_nothing() -> None:
 
 
 def test_a_host_is_known_by_its_agent() -> None:
-    """Also one without a container; a lost one isn't."""
+    """Also one without a container; a lost one isn't, nor one whose record was removed."""
     found = coordinated(
         *(
             encode_record(f"host/{name}", {"host": name, "alive": alive})
-            for name, alive in (("host-3", True), ("host-4", True), ("host-4", False))
-        )
-    )
+            for name, alive in (("host-3", True), ("host-4", True), ("host-4", False), ("host-5", True))
+        ),
+        (b"host/host-5", None),
+    )  # fmt: skip
     assert Job("demo", "1", found).known_hosts == {"host-1", "host-3"}
+    found.read_state(b"job", None, 901)
+    assert Job("demo", "1", found).known_hosts == {"host-1"}, "no coordinator of ours runs it"
 
 
 def test_what_is_no_place_says_nothing_and_what_cannot_be_read_is_refused() -> None:

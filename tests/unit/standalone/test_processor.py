@@ -33,6 +33,7 @@ from samza_dagster.standalone.processor import (
     Publish,
     Register,
     ReportRunning,
+    Round,
     StartWork,
     decides,
     step,
@@ -146,6 +147,36 @@ def test_a_leader_ends_the_barrier_when_all_have_come_or_the_time_is_over() -> N
     _, (published,) = step(late, given_up, 180, planned)
     assert isinstance(published, Publish)
     assert published.version == 2
+
+
+NEW, DONE, TIMED_OUT = BarrierState.NEW, BarrierState.DONE, BarrierState.TIMED_OUT
+_OF_TWO = group(A, B, version=2, joined="a", a="a", b="b")
+
+
+@pytest.mark.parametrize(
+    ("seen", "now_ms", "plan_ms"),
+    [
+        (group(A, B, version=1, state=DONE, a="a", b="b"), 139, None),
+        (group(A, B, version=1, state=DONE, a="a", b="b"), 140, 160),
+        (_OF_TWO, 139, None),
+        (_OF_TWO, 140, 160),
+        (replace(_OF_TWO, barrier=Barrier(DONE)), 139, None),
+        (replace(_OF_TWO, barrier=Barrier(TIMED_OUT)), 139, None),
+        (replace(_OF_TWO, barrier=Barrier(TIMED_OUT)), 140, 160),
+        (replace(_OF_TWO, barrier=None), 139, None),
+        (replace(_OF_TWO, barrier=None), 140, 160),
+        (group(A, B, version=3, a="a", b="b"), 130, 150),
+    ],
+)
+def test_a_leader_whose_version_comes_to_nothing_plans_anew_after_the_debounce_time(
+    seen: GroupView, now_ms: int, plan_ms: int | None
+) -> None:
+    """Nobody has seen it, its time is over, its barrier is gone or was given up, or another has published since."""
+    leader = at(A, heard_ms=now_ms, counted=(A, B), served=(A, B), joined=2, round=Round(2, 140))
+    state, _ = step(leader, seen, now_ms, planned)
+    assert state.plan_ms == plan_ms
+    has_held = seen.version == 2 and seen.barrier == Barrier(DONE)
+    assert (state.round is None) == (plan_ms is not None or has_held)
 
 
 def test_a_version_is_not_agreed_on_when_somebody_has_come_back_elsewhere() -> None:

@@ -6,8 +6,11 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from samza_dagster.assignment import by_container_ids, by_locality
+from samza_dagster.model.naming import active_task_of
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.standalone import requests
 from samza_dagster.standalone.division import divided
@@ -33,7 +36,7 @@ PLAN = JobPlan({"in": 3}, {"in": "kafka"}, 1, by_locality)
 TASK, STANDBY_TASK = "Partition 0", "Standby-Partition 0-0"
 
 
-def settled(*members: Member) -> GroupView:
+def settled(*members: Member, plan: JobPlan = PLAN) -> GroupView:
     """A group that runs an agreed version, by the plan: `Partition n` at `hn`."""
     found = GroupView(members or MEMBERS, read_ms=1_000)
     return replace(
@@ -41,7 +44,7 @@ def settled(*members: Member) -> GroupView:
         version=1,
         agreed=1,
         highest=1,
-        model=PLAN.model(found),
+        model=plan.model(found),
         barrier=Barrier(BarrierState.DONE, frozenset(m.processor_id for m in found.members)),
         running={member.sequence: Running(1) for member in found.members},
     )
@@ -376,3 +379,94 @@ def test_samzas_own_processors_say_no_more_than_that_they_have_joined() -> None:
     assert "p2 is Samza's own" in refused.response_message
     standby = begun(ask(f"Standby-{task}-0", "h2"), group=group)
     assert len(requests.unmet(standby, PLAN.model(standby))) == 2
+
+
+NAMES = [
+    *(
+        f"{kind}Partition {n}{end}"
+        for n in (0, 1)
+        for kind, end in (("", ""), ("Standby-", "-0"), ("Standby-", "-1"))
+    ),
+    *("p0", "p2", "nobody"),
+]
+WHERE = ["h0", "h1", "h2", "h9", "ANY_HOST", "STANDBY", "LAST_SEEN", "FORCE_RESTART_LAST_SEEN"]
+
+
+def is_legal(name: str, to: str, group: GroupView) -> bool:
+    """By what people are told of requests, from where everything is."""
+    of_processors = {member.processor_id: member for member in group.members}
+    if name in of_processors:
+        return to == "LAST_SEEN" and of_processors[name].holds_standbys
+    at = {
+        task: of_processors[pid].location if pid in of_processors else None
+        for pid, each in group.containers.items()
+        for task in each.tasks
+    }
+    here = {member.location for member in group.members}
+    own = active_task_of(name)
+    others = {each for each in at.keys() | group.pins.keys() if active_task_of(each) == own != each}
+    if name not in at or to not in {*here, "ANY_HOST", "STANDBY"}:
+        return False
+    if to == "STANDBY":
+        return name == own and any(at.get(each) not in (None, at[own]) for each in others)
+    if name == own or to == "ANY_HOST":
+        return True
+    pinned = {each: pin.location for each, pin in group.pins.items() if pin.location in here}
+    return to not in {pinned.get(own, at[own]), *(pinned.get(e) for e in others - {name})}
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(WHERE),
+    st.dictionaries(
+        st.sampled_from(NAMES[:6]), st.sampled_from(["h0", "h1", "h2", "gone"]), max_size=3
+    ),
+    st.dictionaries(st.integers(0, 3), st.sampled_from(["", "h0", "h1", "h2", "h3"]), max_size=2),
+    st.integers(0, 2),
+)
+def test_what_is_legal_is_taken_up_and_done_and_all_else_is_refused_and_changes_nothing(
+    name: str, to: str, pins: dict[str, str], moved: dict[int, str], replicas: int
+) -> None:
+    """Whatever is pinned since, and whoever has left or come back elsewhere: a request that was taken up is met by the next version."""
+    members = (*MEMBERS, Member("0003", "p3", "h0", holds_standbys=False))
+    plan = replace(PLAN, replicas=replicas)
+    group = settled(*members, plan=plan)
+    now = [each._replace(location=moved.get(n, each.location)) for n, each in enumerate(members)]
+    left = tuple(each for each in now if each.location)
+    group = replace(group, members=left, pins={n: Pin(at, U2) for n, at in pins.items()})
+    seen = asked(ask(name, to), group=group)
+    commands = requests.commands_for(seen)
+    ((status, _),) = responses(*commands)
+    if not is_legal(name, to, group):
+        assert status is StatusCode.BAD_REQUEST
+        assert len(commands) == 1
+        return
+    under_way = carried_out(seen, *commands)
+    if to in ("ANY_HOST", "LAST_SEEN"):
+        assert status is (StatusCode.SUCCEEDED if to == "ANY_HOST" else StatusCode.IN_PROGRESS)
+        assert under_way.pins == {
+            n: pin for n, pin in group.pins.items() if (n, to) != (name, "ANY_HOST")
+        }
+        assert under_way.restarts == ({name: U1} if to == "LAST_SEEN" else {})
+        return
+    assert status is StatusCode.IN_PROGRESS
+    target = under_way.pins[name].location
+    assert target == to or to == "STANDBY"
+    own = active_task_of(name)
+    assert (
+        under_way.pins.items()
+        >= {n: p for n, p in group.pins.items() if active_task_of(n) != own}.items()
+    )
+    planned = replace(under_way, version=2, model=plan.model(under_way))
+    assert planned.model is not None
+    may_have = {each.location for each in left if each.holds_standbys or name == own}
+    is_there = processor_of(planned.model, name) in {
+        e.processor_id for e in left if e.location == target
+    }
+    assert is_there == (requests.unmet(under_way, planned.model) == ())
+    has_active = processor_of(group.model, own) in {e.processor_id for e in {*left} & {*members}}
+    assert is_there or target not in may_have or not has_active, "it starts where a copy is"
+    running = {member.sequence: Running(2) for member in left if member.holds_standbys}
+    done = replace(planned, running=running)
+    assert not is_there or the_answer(done).status_code is StatusCode.SUCCEEDED
