@@ -120,10 +120,10 @@ def planned(
                 if_it_fails=config.if_it_fails,
             )
             require_commits_readable(client, plan)
-            against = [*_refusals(client, plan.units), *_over_budget(view, plan.units)]
+            against = [*_refusals(client, plan.units), *over_budget(view, plan.units)]
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(against)}")
-            plan = replace(plan, notices=_budget_notices(view, plan.units))
+            plan = replace(plan, notices=budget_notices(view, plan.units))
     metadata: Metadata = {"plan_table": plan_table(plan), "containers": len(plan.units)}
     text = plan_markdown(plan)
     yield plan_output(context, plan, text, metadata, asked=asked, dry_run=config.dry_run)
@@ -228,7 +228,7 @@ def _settle_standbys(
 def _refusals(client: PlacementClient, units: Sequence[Unit]) -> list[str]:
     """Return what the client's own rules say against the first request of each unit.
 
-    Of the stops that Samza's AM counts `_over_budget` tells: they add up over all steps.
+    Of the stops that Samza's AM counts `over_budget` tells: they add up over all steps.
     """
     found: list[str] = []
     for unit in units:
@@ -245,7 +245,7 @@ def _refusals(client: PlacementClient, units: Sequence[Unit]) -> list[str]:
     return found
 
 
-def _over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
+def over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
     """Return the units with a container that their steps stop more often than Samza's AM may let pass."""
     found: list[str] = []
     stops = _stops(units)
@@ -258,7 +258,7 @@ def _over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
     return found
 
 
-def _budget_notices(view: JobView, units: Sequence[Unit]) -> tuple[str, ...]:
+def budget_notices(view: JobView, units: Sequence[Unit]) -> tuple[str, ...]:
     """Return the notices of stops that Samza's AM counts, before the units' own."""
     parts = (
         view.stop_budgets[processor].notice(stops)
