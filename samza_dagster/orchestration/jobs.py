@@ -19,7 +19,6 @@ from samza_dagster.orchestration.moves.acting import (
     verify_placement,
 )
 from samza_dagster.orchestration.moves.planning import (
-    PLAN,
     plan_fail_over,
     plan_move_container,
     plan_move_with_standby,
@@ -33,6 +32,7 @@ from samza_dagster.orchestration.moves.via_standby import (
     wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.operations.planning import PLAN
 from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 

@@ -20,8 +20,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import SingletonThreadPool
 
 from samza_dagster.orchestration.instance import write_instance
-from samza_dagster.orchestration.operations import runner
-from samza_dagster.orchestration.requests import heartbeat
+from samza_dagster.orchestration.operations import runner, step
+from samza_dagster.orchestration.ticks import elapsed_ms
 from tests.rig.stepped_job import SteppedJob
 
 
@@ -92,11 +92,15 @@ def world(request: pytest.FixtureRequest) -> Iterator[SteppedJob]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits looks again after ten milliseconds: what is awaited is played, and there."""
+    """Who waits looks again after some milliseconds: what is awaited is played, and there."""
+
+    def now_ms() -> int:
+        return elapsed_ms() + max((world.late_ms for world in WORLDS.values()), default=0)
+
+    monkeypatch.setattr(step, "elapsed_ms", now_ms)
     monkeypatch.setattr(runner, "POLL_S", 0.002)
     monkeypatch.setattr(runner, "LOOK_MS", 10)
     monkeypatch.setattr(runner, "LAG_MS", 10)
-    monkeypatch.setattr(heartbeat, "POLL_S", 0.01)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from placement_runs import Run
 
-from samza_dagster.orchestration.moves.downtime import last_downtime
-from samza_dagster.orchestration.requests import heartbeat
-from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.operations import runner
+from samza_dagster.orchestration.operations.planning import last_downtime
+from samza_dagster.orchestration.requests.follow import TO_FIRST_COMMIT
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
@@ -71,7 +71,7 @@ def test_dry_runs_do_not_make_it_forget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor runs that stopped a standby alone, nor more dry runs than logs are read."""
-    monkeypatch.setattr("samza_dagster.orchestration.moves.downtime.LOGS_READ", 2)
+    monkeypatch.setattr("samza_dagster.orchestration.operations.planning.LOGS_READ", 2)
     measured = done(run, "move_container", **MOVE)
     for _ in range(3):
         assert f"as in run {measured[:8]}" in expected(run)
@@ -92,7 +92,7 @@ def test_what_is_expected_lasts_until_the_first_commit(
         for output in [event.dagster_event.step_output_data]
     }
     seconds = told["verify_placement"]["move_stop_to_first_commit_seconds"]
-    assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * heartbeat.POLL_S
+    assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * runner.POLL_S
     assert not any(key.endswith(TO_FIRST_COMMIT) for key in told["move"])
     assert f"{seconds:.1f} s from its stop to its first commit" in expected(run)
 

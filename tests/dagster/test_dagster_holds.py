@@ -7,6 +7,7 @@ import pytest
 from placement_runs import Run, definitions_over, too_late
 from run_results import asks, failure, output_metadata, was_cancelled
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
@@ -97,13 +98,14 @@ def test_a_run_cancelled_before_its_commit_gives_back_and_touches_nothing(
 def test_a_run_cancelled_while_kafka_is_away_is_cancelled(
     world: SteppedJob, instance: dg.DagsterInstance, run: Run, where: str
 ) -> None:
-    """At each phase: what can't be given back is said, and takes nothing's place."""
+    """At each phase: what can't be given back, or can't any more, is said, and takes nothing's place."""
     world.breaks = {where: dg.DagsterExecutionInterruptedError()}
     world.away_at = where
     result = run("move_container", **MOVE)
     phase = {"wait": "reserve", "held": "reserve", "commit": "stop"}.get(where, "move")
     assert was_cancelled(result, phase)
-    assert "no broker answers" in log_of(instance, result)
+    told = "the coordinator goes on with it" if phase == "move" else "no broker answers"
+    assert told in log_of(instance, result)
 
 
 def test_a_move_that_fails_while_kafka_is_away_still_tells_the_coordinator_s_words(
@@ -141,26 +143,40 @@ def test_a_run_cancelled_after_its_commit_says_that_the_action_goes_on(
     result = run("move_container", **MOVE)
     assert not result.success
     assert world.released == {}
-    assert "The coordinator goes on with it" in log_of(instance, result)
+    assert "the coordinator goes on with it" in log_of(instance, result)
 
 
 def test_a_reservation_that_takes_too_long_is_given_back(world: SteppedJob, run: Run) -> None:
     """The run's own time limit, before the coordinator's."""
     world.breaks = {"wait": too_late()}
     result = run("move_container", **MOVE)
-    assert "given back and the container runs on untouched" in failure(result, "reserve")[0]
+    assert "so it runs on untouched; reservation" in failure(result, "reserve")[0]
     assert len(world.released) == 1
     assert untouched(world)
 
 
 def test_a_coordinator_that_cannot_be_reached_fails_the_commit_and_gives_back(
-    world: SteppedJob, run: Run
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the commit was written isn't known: whichever came first counts."""
-    world.breaks = {"commit": Unreachable("write the commit", seen="no answer")}
-    result = run("move_container", **MOVE)
+
+    def unreachable(*_given: object, **_named: object) -> None:
+        raise Unreachable("write the commit", seen="no answer")
+
+    monkeypatch.setattr(PlacementClient, "commit", unreachable)
+    result = run("move_container", timeout_s=1, **MOVE)
     assert failure(result, "stop")[1]["error"] == "Unreachable"
     assert len(world.released) == 1
+
+
+def test_a_coordinator_that_is_away_for_a_moment_fails_no_commit(
+    world: SteppedJob, run: Run
+) -> None:
+    """It is written again, under the same uuid."""
+    world.breaks = {"commit": Unreachable("write the commit", seen="no answer")}
+    assert run("move_container", **MOVE).success
+    assert len(world.committed) == 1
+    assert world.released == {}
 
 
 def test_a_destination_without_room_fails_op_reserve(world: SteppedJob, run: Run) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import dagster as dg
 import pytest
 from placement_runs import Run
 from run_results import failure, output_metadata
+from test_dagster_holds import log_of
 
-from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.config import CatchUp
-from samza_dagster.orchestration.moves.via_standby import look_until_warm
-from samza_dagster.orchestration.plans.conditions import WarmUp
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.stepped_job import EXPIRED, SteppedJob
 
@@ -19,16 +19,13 @@ pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 
 
-def watched(world: SteppedJob, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
-    """A standby until it is warm, and its lags; the clock goes on by the watch's own sleeps alone."""
-
-    def sleep(seconds: float) -> None:
-        world.now_ms += round(seconds * 1000)
-
+def watched(world: SteppedJob, bounds: CatchUp) -> WarmUp:
+    """A standby until it is warm or its time is over, looked at every two seconds."""
     world.at["0-1"] = "host-4"
-    watch, samples = WarmUp.of("0-1", bounds), list[tuple[int, int | None]]()
-    look_until_warm(world.client(), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms)
-    return watch, [records for _, records in samples]
+    client, watch = world.client(), WarmUp.of("0-1", bounds)
+    while not watch.look(Reported.read(client), world.now_ms) and not watch.is_too_late:
+        world.now_ms += 2_000
+    return watch
 
 
 def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> None:
@@ -45,6 +42,16 @@ def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> Non
     assert shown["lag"].startswith("![lag](data:image/svg+xml")
     first = shown["lag_table"].records[0].data
     assert datetime.fromisoformat(str(first["at"])).year > 2000, "a time that a person reads"
+
+
+def test_a_new_standby_is_waited_for_until_it_has_been_steady(
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
+) -> None:
+    """Small at one look isn't enough. The log has a line of it, not one of each look."""
+    world.lag_now = {"0-1": [90]}
+    result = run("spin_up_standby", **{**ASK, "steady_s": 1})
+    assert output_metadata(result, "wait_until_warm")["steady_seconds"] >= 1
+    assert log_of(instance, result).count("wait_until_warm: 0-1 90 records behind") == 1
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
@@ -68,9 +75,9 @@ def test_warm_is_small_flat_and_long_enough(world: SteppedJob) -> None:
     """A store that isn't known or is far behind starts the count anew."""
     small = {"0-1": [10, 20]}
     world.lags = [{"0-1": [9000, 1]}, small, {"0-1": [None, 1]}, *[small] * 9]
-    watch, lags = watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
+    watch = watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
     assert watch.steady_ms == 4000
-    assert lags == [9000, 20, None, 20, 20, 20]
+    assert [records for _, records in watch.samples] == [9000, 20, None, 20, 20, 20]
 
 
 def test_with_a_report_a_minute_warm_takes_two_reports(world: SteppedJob) -> None:
@@ -78,13 +85,16 @@ def test_with_a_report_a_minute_warm_takes_two_reports(world: SteppedJob) -> Non
     world.reports_at_each_look = False
     world.now_ms -= world.now_ms % 60_000
     world.lag_now = {"0-1": [10, 20]}
-    watch, _ = watched(world, CatchUp(lag_limit=100, steady_s=30, timeout_s=300))
+    watch = watched(world, CatchUp(lag_limit=100, steady_s=30, timeout_s=300))
     assert watch.steady_ms == 60_000
 
 
-def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(world: SteppedJob) -> None:
+def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(
+    world: SteppedJob, run: Run
+) -> None:
     """It runs on: waiting again is what is left to do."""
-    world.lags = [{"0-1": [9000]}] * 9
-    with pytest.raises(ActionFailed, match="9,000 records behind") as failed:
-        watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=5))
-    assert "re-execute this run from failure" in str(failed.value)
+    world.lag_now = {"0-1": [9000]}
+    text, metadata = failure(run("spin_up_standby", catch_up_timeout_s=1, **ASK), "wait_until_warm")
+    assert "9,000 records behind" in text
+    assert "re-execute this run from failure" in metadata["fix"]
+    assert world.at["0-1"] == "host-4"

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.responses import terminal
+from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementResponse
-from tests.rig.worker import Worker
+from tests.rig.worker import Killed, Worker
 
 if TYPE_CHECKING:
     from tests.rig.stepped_job import SteppedJob
 
 _FOR_EVER_S = 1e6
+_FOR_EVER_MS = 10**9
 
 
 @dataclass
@@ -82,14 +84,27 @@ class SteppedClient(Worker):
         if world.looked_at[uuid] < world.goes_on_after:
             return found
         world.looked_at[uuid] = 0
-        world.breaks_at("wait" if found is None else found.response_message)
+        try:
+            self._breaks_at("wait" if found is None else found.response_message)
+        except DeadlineExceeded:  # more time has passed than anybody waits
+            world.late_ms += _FOR_EVER_MS
+            return found
         world.pass_by(world.status_s)
         newest = world.go_on(uuid)
         if newest is None:
             return found
+        if newest.response_message.startswith("Reserved"):
+            self._breaks_at("held")
         if terminal(newest):
             world.goes_away(newest.response_message)
         return newest
+
+    def _breaks_at(self, where: str) -> None:
+        try:
+            self._world.breaks_at(where)
+        except Killed:
+            self._killed = True
+            raise
 
     def wait(
         self,

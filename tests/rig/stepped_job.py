@@ -48,14 +48,14 @@ class SteppedJob(PlayedJob):
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
     Of a request that is waited for it goes on by one status each time that the one before was
-    taken; so does one at its `goes_on_after`th look
-    without a wait, of which an op that waits has fewer. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
+    taken; so does one at its `goes_on_after`th look. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
     are on or were, and `any_host` is what the AM takes for ANY_HOST.
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
     waited for; `after_answer` when a request of that kind ends. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
     `status_s`: it takes so long from each status to the next, by the clock of who waits.
+    `late_ms` have passed beside that for who looks.
     `work_after`: so many looks see no commit yet.
     `reports_at_each_look`: of those at lags each sees a new report; else they come every
     `report_every_s` by its clock.
@@ -97,6 +97,7 @@ class SteppedJob(PlayedJob):
     last_commit: dict[str, int] = field(default_factory=dict)
     lag_seen: dict[str, list[int | None]] = field(default_factory=dict)
     goes_on_after: int = 10
+    late_ms: int = 0
     looked_at: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:

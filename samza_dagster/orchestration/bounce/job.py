@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.history.names import BOUNCES, GROUP
-from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
 from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.operations.planning import PLAN, plan_outs
 from samza_dagster.orchestration.operations.runs import NAME
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.units import UnitsPlan

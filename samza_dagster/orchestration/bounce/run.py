@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -12,15 +11,15 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.history.names import BOUNCES
-from samza_dagster.orchestration.moves.planning import (
+from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.operations import runs
+from samza_dagster.orchestration.operations.canary import looked_up
+from samza_dagster.orchestration.operations.planning import (
+    plan_of_chain,
     plan_output,
     require_commits_readable,
     tag_run,
 )
-from samza_dagster.orchestration.names import asset_key
-from samza_dagster.orchestration.operations import runs
-from samza_dagster.orchestration.operations.canary import looked_up
-from samza_dagster.orchestration.operations.ops import former_units
 from samza_dagster.orchestration.operations.progress import Result, RunEnd
 from samza_dagster.orchestration.operations.record import RunLedger, failed_before, known_back
 from samza_dagster.orchestration.operations.runner import Runner
@@ -31,7 +30,7 @@ from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import paced
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures, rows_of
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
@@ -58,7 +57,7 @@ def planned(
             alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
-        former = None if config.dry_run else former_units(context, asked(config))
+        former = None if config.dry_run else plan_of_chain(context, UnitsPlan, asked(config))
         plan = make_plan(view, config, samza_policies, former)
         notices = _check_first(client, plan)
         if plan.judge is not None and plan.schedule.canaries:
@@ -73,16 +72,7 @@ def planned(
     if config.dry_run:
         metadata["hosts_and_containers"] = map_shown(plan.before)
         metadata["hosts_and_containers_table"] = hosts_table(plan.before)
-    yield plan_output(
-        context,
-        plan,
-        text,
-        metadata,
-        asked=asked(config),
-        record=asdict(plan),
-        dry_run=config.dry_run,
-        stops_active=any(unit.stops_active for unit in plan.units),
-    )
+    yield plan_output(context, plan, text, metadata, asked=asked(config), dry_run=config.dry_run)
 
 
 def carried_out(
@@ -150,15 +140,12 @@ def _check_first(client: PlacementClient, plan: UnitsPlan) -> list[str]:
         # One that is late is asked once its row of stops is over.
         ruled = client.plan(processor, LAST_SEEN, beyond_budget=processor in late)
         if ruled.refusal is not None:
-            from samza_dagster.orchestration.requests.refusing import rows_of
-
             raise Refused(
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )
         notices.update(dict.fromkeys(ruled.notices))
     limits = plan.limits
-    if any(unit.stops_active for unit in plan.units):
-        require_commits_readable(client, limits.verify_timeout_s)
+    require_commits_readable(client, plan)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if limits.lag_s else []
     untold = {r.processor_id for r in lags if r.lag is None and not r.reason}

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
-from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
+from samza_dagster.orchestration.operations.planning import PLAN, plan_outs
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource

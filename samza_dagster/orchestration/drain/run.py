@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.errors import ActionFailed, Refused
+from samza_dagster.errors import ActionFailed, InvalidInput, Refused, Unreachable
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
-from samza_dagster.orchestration.moves.planning import tag_run
-from samza_dagster.orchestration.operations.ops import (
-    budget_notices,
-    carried_out,
-    former_units,
-    over_budget,
-    refusals,
-    require_commits,
-    units_plan_output,
+from samza_dagster.orchestration.operations import runner
+from samza_dagster.orchestration.operations.planning import (
+    plan_of_chain,
+    plan_output,
+    require_commits_readable,
+    tag_run,
 )
+from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
+from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.shown import (
+    failures_text,
+    longest_downtime,
+    outcomes_table,
+    pictures,
+    plan_markdown,
+    plan_table,
+    standby_cost,
+    steps_table,
+)
+from samza_dagster.orchestration.operations.step import REMOVE_STANDBY, StepOp
+from samza_dagster.orchestration.operations.work import ASKS, UnitWork
 from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import Schedule
-from samza_dagster.orchestration.plans.units import UnitsPlan
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.requests.follow import errors_as_failures
-from samza_dagster.orchestration.requests.heartbeat import wait_for
+from samza_dagster.orchestration.requests.follow import (
+    Metadata,
+    Row,
+    errors_as_failures,
+    hosts_for,
+    map_after_failure,
+    map_metadata,
+)
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.requests.refusing import Row
+    from samza_dagster.client import JobView, PlacementClient
 
+MOST_CHARACTERS = 5_000  # characters of a failure's description
 SETTLES_S = 10.0
 
 
@@ -53,8 +75,6 @@ def planned(
     host = config.host
 
     def explain() -> Sequence[Row]:
-        from samza_dagster.orchestration.requests.refusing import hosts_for
-
         there = still_on(samza.client.view(), host)
         rows = (row for processor in there for row in hosts_for(samza.client, processor))
         return [row for row in rows if row["host"] != host]
@@ -68,7 +88,7 @@ def planned(
             "exclude": config.exclude,
             "cold": config.cold,
         }
-        former = None if config.dry_run else former_units(context, asked)
+        former = None if config.dry_run else plan_of_chain(context, UnitsPlan, asked)
         if former is not None:
             plan = replace(
                 former,
@@ -99,30 +119,158 @@ def planned(
                 before=host_map(view),
                 if_it_fails=config.if_it_fails,
             )
-            require_commits(client, limits.verify_timeout_s, plan.units)
-            against = [*refusals(client, plan.units), *over_budget(view, plan.units)]
+            require_commits_readable(client, plan)
+            against = [*_refusals(client, plan.units), *over_budget(view, plan.units)]
             if against:
-                raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
+                raise Refused(f"drain_host {host}: {'; '.join(against)}")
             plan = replace(plan, notices=budget_notices(view, plan.units))
-    yield units_plan_output(context, plan, asked, dry_run=config.dry_run)
+    metadata: Metadata = {"plan_table": plan_table(plan), "containers": len(plan.units)}
+    text = plan_markdown(plan)
+    yield plan_output(context, plan, text, metadata, asked=asked, dry_run=config.dry_run)
 
 
 def drained(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """What op `drain` does."""
-
-    def then(client: PlacementClient) -> dict[str, Any]:
-        if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
+    with errors_as_failures():
+        client = samza.client
+        units = _carry_out(context, samza, plan)
+        deadline = time.monotonic() + SETTLES_S
+        while (there := still_on(client.view(), plan.subject)) and time.monotonic() < deadline:
+            time.sleep(runner.POLL_S)
+        if there:
             raise ActionFailed(
                 f"no container of {plan.job} is on {plan.subject}",
-                seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
+                seen=f"{', '.join(there)} on it: placed there since",
                 fix="launch drain_host again: a new run makes a new plan",
             )
         context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
-        return {}
+        view, rows = client.view(), [work.row for work in units]
+        via = {row.processor for row in rows if row.standby is not None}
+        lags = client.lag() if via else ()
+        ends = [replica.end_offset for replica in lags if replica.processor_id in via]
+        metadata = {
+            **_outcomes(units),
+            **map_metadata(plan.before, host_map(view)),
+            **standby_cost(rows, view, ends),
+            **longest_downtime(rows),
+        }
+    yield dg.Output(len(units), metadata=metadata)
 
-    yield from carried_out(context, samza, plan, then)
+
+def _carry_out(
+    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: UnitsPlan
+) -> Collection[UnitWork]:
+    """Carry the plan out; return its units. Raises `dg.Failure` with what failed and what is left."""
+    client = samza.client
+    work = runner.Runner(
+        *(client, plan, root_run_id(context), RunLedger(context, plan), samza.holds),
+        commits=OwnCommits.of_run(context),
+    )
+    units, away = work.units.values(), ""
+    try:
+        end = work.run().end
+    except Unreachable as error:  # for longer than the loop waits
+        end, away = RunEnd.STOPPED, str(error)
+    except dg.DagsterExecutionInterruptedError:
+        _settle_standbys(context, samza, plan, units)
+        raise
+    if end is not RunEnd.DONE:
+        left = _settle_standbys(context, samza, plan, units)
+        why_all = "; ".join(filter(None, (away, failures_text([*work.rows.values()]))))
+        raise dg.Failure(
+            description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
+            metadata={
+                **_outcomes(units),
+                "extra_standbys": left or "none",
+                "fix": "re-execute this run from failure: what is done is found done, what failed"
+                " is asked anew; a new run makes a new plan",
+                **map_after_failure(plan.before, client),
+            },
+            allow_retries=False,
+        )
+    return units
+
+
+def _outcomes(units: Collection[UnitWork]) -> Metadata:
+    return {
+        "outcomes": outcomes_table([work.row for work in units]),
+        "steps": steps_table(units),
+        **pictures(units),
+    }
+
+
+def _settle_standbys(
+    context: dg.OpExecutionContext,
+    samza: SamzaClientResource,
+    plan: UnitsPlan,
+    units: Collection[UnitWork],
+) -> str:
+    """Remove or keep the standbys of units that didn't end well; return what became of them."""
+    op, outcomes = StepOp(context, samza, plan), list[str]()
+    for work in units:
+        row, unit = work.row, work.unit
+        if row.standby is None or row.standby_until_ms is not None or row.status is UnitStatus.BACK:
+            continue
+        start = next(step for step in unit.steps if step.kind is Kind.START_STANDBY)
+        attempt = f"/{work.standby_attempt}" if work.standby_attempt else ""
+        told = op.settle(
+            *(row.standby, start.destination, plan.if_it_fails),
+            started_by=f"{plan.prefix}/{unit.processor}/{start.name}",
+            step=f"{REMOVE_STANDBY}/{row.standby}{attempt}",
+            anew="re-executed, this run starts another one",
+        )
+        outcomes.append(told)
+    return "; ".join(outcomes)
+
+
+def _refusals(client: PlacementClient, units: Sequence[Unit]) -> list[str]:
+    """Return what the client's own rules say against the first request of each unit.
+
+    Of the stops that Samza's AM counts `over_budget` tells: they add up over all steps.
+    """
+    found: list[str] = []
+    for unit in units:
+        first = next(step for step in unit.steps if step.kind in ASKS)
+        about = (first.processor, first.destination)
+        try:
+            if first.kind is Kind.START_STANDBY:
+                refusal = client.plan_own(RequestKind.START_STANDBY, *about).refusal
+            else:
+                refusal = client.plan(*about, beyond_budget=True).refusal
+        except InvalidInput as error:  # it isn't in the job any more
+            refusal = str(error)
+        found += [f"{unit.processor}: {refusal}"] if refusal else []
+    return found
+
+
+def over_budget(view: JobView, units: Sequence[Unit]) -> list[str]:
+    """Return the units with a container that their steps stop more often than Samza's AM may let pass."""
+    found: list[str] = []
+    stops = _stops(units)
+    for unit in units:
+        for processor in _stops([unit]):
+            budget = view.stop_budgets.get(processor)
+            asked = f"place {processor}"
+            refused = budget.refusal(asked, stops[processor]) if budget is not None else None
+            found += [f"{unit.processor}: {refused}"] if refused is not None else []
+    return found
+
+
+def budget_notices(view: JobView, units: Sequence[Unit]) -> tuple[str, ...]:
+    """Return the notices of stops that Samza's AM counts, before the units' own."""
+    parts = (
+        view.stop_budgets[processor].notice(stops)
+        for processor, stops in _stops(units).items()
+        if processor in view.stop_budgets
+    )
+    return tuple(filter(None, parts))
+
+
+def _stops(units: Sequence[Unit]) -> Counter[str]:
+    steps = (step for unit in units for step in unit.steps)
+    return Counter(step.processor for step in steps if step.kind is Kind.PLACE)
 
 
 def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Jobs about one container: its plan, the phases of its move, its extra standby, and what ends a wait."""
+"""Jobs about one container: their plans, and the ops that act."""

@@ -8,22 +8,14 @@ as the config of the run at hand says.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 
-from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, STANDBY
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import (
-    PLAN_RECORD,
-    former_plan,
-    kept,
-    others_of_chain,
-    read_back,
-)
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
     FailOverConfig,
@@ -34,7 +26,14 @@ from samza_dagster.orchestration.config import (
     RestartContainerConfig,
     SpinUpStandbyConfig,
 )
-from samza_dagster.orchestration.moves.downtime import expected_downtime
+from samza_dagster.orchestration.operations.planning import (
+    plan_of_chain,
+    plan_output,
+    plan_outs,
+    require_commits_readable,
+    tag_run,
+)
+from samza_dagster.orchestration.operations.step import KEEP
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
@@ -45,61 +44,27 @@ from samza_dagster.orchestration.plans.move import (
     host_for_standby,
     standbys_of,
 )
+from samza_dagster.orchestration.plans.units import Kind, UnitStep
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.requests.follow import (
+    Metadata,
+    Row,
+    errors_as_failures,
+    hosts_for,
+    hosts_for_a_failover,
+    hosts_for_a_new_standby,
+    new_standby,
+    rows_of,
+)
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
-from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
-    from samza_dagster.orchestration.requests.refusing import Row
 
-PLAN = "plan"
-PREVIEW = "preview"
 MOST_OF_RULES = 40_000
 """Bytes of what the rules say of each host, in a plan's text."""
 Config = TypeVar("Config", bound=PlacementConfig)
-
-
-def plan_outs(of: type, preview: str = "The plan as text, on a dry run.") -> dict[str, dg.Out]:
-    """The outs of an op that plans: the plan to be carried out, or a text alone."""
-    return {
-        PLAN: dg.Out(of, is_required=False, description="What the next ops carry out."),
-        PREVIEW: dg.Out(str, is_required=False, description=preview),
-    }
-
-
-def plan_output(
-    context: dg.OpExecutionContext,
-    plan: Any,
-    text: str,
-    metadata: Metadata,
-    *,
-    asked: dict[str, Any],
-    record: dict[str, Any],
-    dry_run: bool,
-    stops_active: bool | None = None,
-) -> dg.Output[Any]:
-    """The plan as its op's output, with the `record` that re-executions for what was `asked` find.
-
-    On a dry run it is the text alone. `stops_active`, where it is given, is whether an active is
-    stopped: the text then says how long one was down before.
-    """
-    if dry_run and stops_active is not None:
-        job, action = context.run.tags.get(JOB, plan.job), context.run.tags.get(ACTION, "")
-        expected = expected_downtime(context.instance, job, action, stops_active=stops_active)
-        text = f"{text}\n\n{expected}"
-    context.log.info(text)
-    shown: Metadata = {
-        "what": dg.MetadataValue.md(text),
-        "coordinator": plan.coordinator,
-        **metadata,
-    }
-    if dry_run:
-        return dg.Output(text, PREVIEW, metadata={**shown, "dry_run": True})
-    shown[PLAN_RECORD] = dg.MetadataValue.json(kept({"asked": asked, "plan": record}))
-    return dg.Output(plan, PLAN, metadata=shown)
 
 
 def plan_op(
@@ -117,7 +82,7 @@ def plan_op(
     ) -> Iterator[dg.Output[Any]]:
         given = cast("Config", config)
 
-        def explain() -> "Sequence[Row]":
+        def explain() -> Sequence[Row]:
             return _hosts(samza.client, decide.__name__, given.processor)
 
         with errors_as_failures(explain):
@@ -125,13 +90,13 @@ def plan_op(
             processor = chosen(context, config.processor, "processor")
             given = given.model_copy(update={"processor": processor})
             view = samza.client.view()
-            former = None if given.dry_run else _former_plan(context, given)
+            former = None if given.dry_run else plan_of_chain(context, MovePlan, _asked(given))
             if former is None:
                 preferring = soonest_preferred(view, given, samza.client, samza.hosts)
                 made = decide(view, preferring, samza_policies, samza.hosts)
                 text = describe(made, view, samza.client)
-                if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
-                    require_commits_readable(samza.client, made.verify_timeout_s)
+                if made.kind != FAIL_OVER:  # that one is urgent
+                    require_commits_readable(samza.client, made)
             else:
                 made = decisions.renewed(former, given, samza_policies, samza.hosts)
                 text = (
@@ -145,16 +110,7 @@ def plan_op(
             "source_host": made.source_host or "-",
             "destination": made.destination,
         }
-        yield plan_output(
-            context,
-            made,
-            text,
-            metadata,
-            asked=_asked(given),
-            record=asdict(made),
-            dry_run=given.dry_run,
-            stops_active=made.stops_active,
-        )
+        yield plan_output(context, made, text, metadata, asked=_asked(given), dry_run=given.dry_run)
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form
     return dg.op(name=f"plan_{decide.__name__}", description=description, out=plan_outs(MovePlan))(
@@ -181,23 +137,6 @@ def soonest_preferred(
     running = [one.processor_id for one in standbys if one.state == standbys[0].state]
     soonest = next((one for one in now.standbys if one in running), running[0])
     return config.model_copy(update={"standby": soonest})
-
-
-def require_commits_readable(client: "PlacementClient", verify_timeout_s: float) -> None:
-    """Raises `Unreachable` when nobody could tell, after an active was stopped, that it works again.
-
-    Whether it does is read from the job's checkpoint topic, unless `verify_timeout_s` is 0.
-    """
-    if not verify_timeout_s:
-        return
-    try:
-        client.checkpoints_end()
-    except Unreachable as error:
-        raise Unreachable(
-            "whether an active processes once it has moved, before it is stopped",
-            seen=error.seen or error.asked,
-            fix=f"{error.fix}; or verify_timeout_s 0: nobody waits for its first commit then",
-        ) from error
 
 
 plan_move_container = plan_op(
@@ -272,14 +211,22 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
         )
     if plan.destination != STANDBY and not own:
         steps += _steps(plan)
-    if plan.catch_up is not None:
+    verify_s, fate = plan.limits.verify_timeout_s, plan.if_it_fails
+    if plan.kind == START_STANDBY:
+        warm = plan.limits.catch_up
         steps.append(
-            f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
-            f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
+            f"wait until it is at most {warm.lag_limit:,} records behind for {warm.steady_s:g} s"
+            f" (within {warm.timeout_s:g} s)"
         )
-        steps += _steps_after_warm(plan)
-    elif plan.verify_timeout_s:
-        steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
+    if fate:
+        gives = "stops and is removed; its store stays there, warm"
+        gives = "leaves for another legal host and is kept" if plan.keep_standby else gives
+        steps += [f"the new standby on `{plan.destination}` {gives}", *_steps(plan)]
+    if verify_s and (fate or plan.kind != START_STANDBY):
+        steps.append(f"verify that it runs and processes (within {verify_s:g} s)")
+    if fate:
+        kept = "kept" if fate == KEEP else "removed"
+        steps.append(f"if it fails before that, the new standby is {kept}")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     refusal, notices = ruled.refusal, [*ruled.notices]
     if plan.kind == FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
@@ -297,8 +244,6 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     ]
     lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
     if refusal is not None:
-        from samza_dagster.orchestration.requests.refusing import new_standby, rows_of
-
         about = new_standby(about) if plan.kind == START_STANDBY else about
         raise Refused(
             f"{plan.action} of {plan.processor}: {refusal}", hosts=rows_of(about, ruled.hosts)
@@ -306,30 +251,11 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     return "\n".join(lines)
 
 
-def _steps_after_warm(plan: MovePlan) -> list[str]:
-    """What `move_via_new_standby` does once its standby is warm; nothing for another action."""
-    if not plan.if_it_fails:
-        return []
-    gives = (
-        f"the new standby leaves `{plan.destination}` for another legal host and is kept"
-        if plan.keep_standby
-        else f"the new standby stops and is removed; its store stays on `{plan.destination}`"
-    )
-    return [
-        gives,
-        f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}` (within"
-        f" {plan.request_expiry_s:g} s) and hold it: the container is untouched until then",
-        "commit: stop, start there, over the store that the standby has kept warm",
-        f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)",
-        "if it fails before that, the new standby is "
-        + ("kept" if plan.if_it_fails == "keep" else "removed"),
-    ]
-
-
 def _steps(plan: MovePlan) -> list[str]:
     where = f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}`"
-    within = f" (within {plan.request_expiry_s:g} s)"
-    if plan.holds(plan.destination):
+    within = f" (within {plan.limits.request_expiry_s:g} s)"
+    step = UnitStep("", Kind.PLACE, plan.processor, plan.destination)
+    if step.is_held_by(plan.coordinator):
         return [
             f"{where}{within} and hold it: the container is untouched until then",
             "commit: stop, start there",
@@ -342,13 +268,7 @@ def _steps(plan: MovePlan) -> list[str]:
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 
-def _hosts(client: "PlacementClient", action: str, processor: str) -> "Sequence[Row]":
-    from samza_dagster.orchestration.requests.refusing import (
-        hosts_for,
-        hosts_for_a_failover,
-        hosts_for_a_new_standby,
-    )
-
+def _hosts(client: "PlacementClient", action: str, processor: str) -> Sequence[Row]:
     if action == "fail_over":
         return hosts_for_a_failover(client, processor)
     if action in ("spin_up_standby", "move_via_new_standby"):
@@ -362,26 +282,3 @@ def _asked(config: PlacementConfig) -> dict[str, Any]:
         "destination": getattr(config, "destination", None),
         "standby": getattr(config, "standby", None),
     }
-
-
-def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> MovePlan | None:
-    """The plan that an earlier run of this chain made for the same ask."""
-    record = former_record(context, _asked(config))
-    return None if record is None else read_back(MovePlan, record)
-
-
-def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """The plan's record that an earlier run of this chain kept for the same ask."""
-    return former_plan(context.instance, others_of_chain(context), asked)
-
-
-def tag_run(context: dg.OpExecutionContext) -> None:
-    """Tags the run by its config where no partition did at submission.
-
-    The limit counts it from then on against runs that are still queued.
-    """
-    run = context.run
-    implied = tags_from_run_config(run.run_config, run.tags, run.run_id)
-    missing = {k: v for k, v in implied.items() if run.tags.get(k) != v}
-    if missing:
-        context.instance.add_run_tags(run.run_id, missing)

@@ -2,8 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,50 +10,62 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.config import CatchUp, MoveViaNewStandbyConfig
+from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
 from samza_dagster.orchestration.moves.acting import (
+    RELOCATE,
+    SPIN_UP,
+    MoveOp,
     carry_out,
     move,
+    move_op,
     reserve,
     stop,
     verify_placement,
 )
-from samza_dagster.orchestration.moves.extra_standby import (
-    GIVES_PLACE,
-    Leaving,
-    remove_standby,
-    settle_if_it_fails,
-)
-from samza_dagster.orchestration.moves.phases import SPIN_UP, MovePhases
-from samza_dagster.orchestration.moves.planning import PLAN, plan_op
-from samza_dagster.orchestration.moves.spun_up import started_anew
+from samza_dagster.orchestration.moves.planning import plan_op
+from samza_dagster.orchestration.operations.planning import PLAN
 from samza_dagster.orchestration.plans import decisions
-from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, MovePlan, host_map
+from samza_dagster.orchestration.plans.units import NEW, Kind, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
     outcome_metadata,
 )
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat
-from samza_dagster.orchestration.requests.step_request import Outcome, last_success
+from samza_dagster.orchestration.requests.step_request import (
+    Outcome,
+    StepRequest,
+    is_of_step,
+    last_success,
+    newest_starts,
+    started_anew,
+)
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.text import clock
-from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient
+    from samza_dagster.client import PlacementClient
 
+GIVES_PLACE = "gives_place"
 SHOWN_SAMPLES = 200
-SAMPLE_S = 2.0
 
 
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
 def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
-    return carry_out(context, samza, plan, MovePhases.spin_up)
+    return carry_out(context, samza, plan, _spin_up)
+
+
+def _spin_up(op: MoveOp) -> Outcome:
+    plan = op.plan
+    asked = op.find(SPIN_UP, plan.processor, plan.means)
+    if asked.destination is None and plan.if_it_fails:
+        _refuse_beside_another(op)
+    op.role = "asks: a request of our own"
+    step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, plan.destination)
+    return op.ask(step, asked)
 
 
 @dg.op(out=dg.Out(str, description="The standby's processor id."))
@@ -69,86 +80,74 @@ def wait_until_warm(
     The log has what is seen of it, at each change and every half minute.
     """
     standby = started.started
-    with settle_if_it_fails(context, samza, plan, standby), errors_as_failures():
-        if standby is None or plan.catch_up is None:
+    with move_op(context, samza, plan, standby) as op:
+        if standby is None:
             raise ActionFailed("the new standby's id", seen=started.message)
-        root = root_run_id(context)
-        if plan.if_it_fails and Leaving.of(samza.client, root, plan, standby).is_asked:
+        if plan.if_it_fails and any(one.destination for one in _leaving(op, standby)):
             context.log.info(f"standby {standby} was warm: it was asked to give its place already")
             yield dg.Output(standby, metadata={"standby": standby})
             return
-        _require_own(samza.client, root, standby)
-        watch, samples = WarmUp.of(standby, plan.catch_up), list[tuple[int, int | None]]()
-        look_until_warm(samza.client, watch, samples, context.log.info)
-        after = host_map(samza.client.view())
+        _require_own(op, standby)
+        warm = op.wait(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
+        assert warm is not None
+        after = host_map(op.client.view())
+    samples, limit = warm.samples, plan.limits.catch_up.lag_limit
+    shown = samples[-SHOWN_SAMPLES:]
+    known = [(at_ms, float(records)) for at_ms, records in shown if records is not None]
     rows = [
         {"at": clock(at_ms), "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
-        for at_ms, records in samples[-SHOWN_SAMPLES:]
+        for at_ms, records in shown
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
         "host": started.host or "-",
         "lag_records": samples[-1][1] or 0,
-        "steady_seconds": (watch.steady_ms or 0) / 1000,
+        "steady_seconds": (warm.steady_ms or 0) / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,
-        "lag": dg.MetadataValue.md(picture(_lag_svg(standby, samples, plan.catch_up), "lag")),
+        "lag": dg.MetadataValue.md(picture(lag_svg({standby: known}, limit=limit), "lag")),
         "lag_table": table(rows, ("at", "seconds", "records")),
         **map_metadata(plan.before, after),
     }
     yield dg.Output(standby, metadata=metadata)
-    context.log.info(f"standby {standby} is warm: {watch.line}")
+    context.log.info(f"standby {standby} is warm: {warm.line}")
 
 
-def look_until_warm(
-    client: "PlacementClient",
-    watch: WarmUp,
-    samples: list[tuple[int, int | None]],
-    log: Callable[[str], None] = lambda _: None,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    now_ms: Callable[[], int] = elapsed_ms,
-) -> None:
-    """Looks until the standby is warm.
-
-    `samples` gets, for each look, when it was and the most that any store of it is behind. Raises
-    `ActionFailed` when it takes too long, and for a standby that is gone.
-    """
-    standby, beat = watch.standby, Heartbeat(log, now_ms)
-    while True:
-        if standby not in client.view().processors:
-            raise ActionFailed(
-                f"standby {standby} runs",
-                seen="it isn't in the job any more",
-                fix="launch a new run: it starts another one",
-            )
-        now, reported = now_ms(), Reported.read(client)
-        samples.append((now, reported.lags.get(standby)))
-        if watch.look(reported, now):
-            return
-        if watch.is_too_late:
-            raise ActionFailed(
-                f"standby {standby} is warm within {watch.bounds.timeout_s:g} s",
-                seen=watch.line,
-                fix="re-execute this run from failure to wait on: the standby runs and catches up",
-            )
-        beat("not steady" if watch.steady_ms is None else "steady", f"standby {watch.line}")
-        sleep(SAMPLE_S)
-
-
-def _lag_svg(standby: str, samples: list[tuple[int, int | None]], bounds: CatchUp) -> str:
-    known = [(at_ms, float(records)) for at_ms, records in samples if records is not None]
-    return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
-
-
-def _require_own(client: "PlacementClient", root_run_id: str, standby: str) -> None:
+def _require_own(op: MoveOp, standby: str) -> None:
     """Raises `Refused` when the standby of this id is no longer the one that the chain has started."""
-    other = started_anew(client, root_run_id, SPIN_UP, standby)
+    other = started_anew(op.client, op.root, SPIN_UP, standby)
     if other:
         raise Refused(
             f"{standby} is the standby that this run has started",
             seen=f"that one is gone, and request {other} has started another of its id since",
             fix="launch a new run: it starts a standby of its own",
         )
+
+
+def _refuse_beside_another(op: MoveOp) -> None:
+    """Raise `Refused` while a standby lives that the chain has started for its move elsewhere.
+
+    Nobody would give that one back.
+    """
+    there = op.client.view().processors
+    for standby, start in newest_starts(op.client).items():
+        if standby in there and is_of_step(start.uuid, op.root, SPIN_UP):
+            raise Refused(
+                f"a standby on {op.plan.destination} for the move, the only one that this chain has"
+                " started for it",
+                seen=f"it has started standby {standby} on {start.destination_host} as well",
+                fix=f"destination {start.destination_host} to go on with that one; or a new run, and"
+                f" samza-dagster control-standby stop {standby} if it isn't wanted any more",
+            )
+
+
+def _leaving(op: MoveOp, standby: str) -> tuple[StepRequest, StepRequest]:
+    """Return the requests by which the chain's own standby is relocated, and removed, as they stand.
+
+    A removal elsewhere was of another standby that had its id.
+    """
+    relocated = op.find(RELOCATE, standby, op.plan.makes_room)
+    hosts = (op.plan.destination, relocated.destination)
+    return relocated, op.find(GIVES_PLACE, standby, hosts.__contains__)
 
 
 plan_move_via_new_standby = plan_op(
@@ -172,30 +171,24 @@ def give_place(
     The store that it has kept warm stays there, and the active runs on elsewhere.
     """
     swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
-    with settle_if_it_fails(context, samza, plan, standby), errors_as_failures():
-        client, root = samza.client, root_run_id(context)
-        leaving, view = Leaving.of(client, root, plan, standby), client.view()
-        if plan.keep_standby and leaving.removed.destination is not None:
+    with move_op(context, samza, swap, standby) as op:
+        relocated, removed = _leaving(op, standby)
+        if plan.keep_standby and removed.destination is not None:
             raise Refused(
                 f"standby {standby} is kept",
-                seen=f"request {leaving.removed.uuid} of an earlier run removes it from the job",
+                seen=f"request {removed.uuid} of an earlier run removes it from the job",
                 fix="the same with keep_standby: false goes on with the move; spin_up_standby starts"
                 " one more after it",
             )
-        asked = leaving.relocated if plan.keep_standby else leaving.removed
-        if asked.destination is None:
-            _require_own(client, root, standby)
-            _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
+        if (relocated if plan.keep_standby else removed).destination is None:
+            _require_own(op, standby)
+            _refuse_unless_it_may_move(op, standby, relocated.destination)
         if plan.keep_standby:
-            phases = MovePhases(context, samza, swap)
-            outcome = phases.make_room()
-            role = phases.role
+            outcome = op.make_room()
         else:
-            outcome = remove_standby(
-                context, client, standby, step=GIVES_PLACE, timeout_s=plan.timeout_s
-            )
-            role = "asks: a request of our own that removes the standby"
-    context.add_output_metadata(outcome_metadata(outcome, role), output_name="away")
+            outcome = op.remove_standby(standby, GIVES_PLACE)
+            op.role = "asks: a request of our own that removes the standby"
+    context.add_output_metadata(outcome_metadata(outcome, op.role), output_name="away")
     return swap, outcome
 
 
@@ -228,13 +221,12 @@ def standbys_after(
     return found
 
 
-def _refuse_unless_it_may_move(
-    view: "JobView", plan: MovePlan, standby: str, relocated: str | None
-) -> None:
+def _refuse_unless_it_may_move(op: MoveOp, standby: str, relocated: str | None) -> None:
     """Before a warm standby leaves: what it leaves for must still be possible.
 
     `relocated`: where an earlier run has sent it, which was to keep it.
     """
+    plan, view = op.plan, op.client.view()
     warm = view.processors.get(standby)
     active, host = view.processors.get(plan.processor), view.hosts.get(plan.destination)
     if host is None or host.state == LOST:

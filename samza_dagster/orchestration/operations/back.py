@@ -15,8 +15,8 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.plans.move import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
-from samza_dagster.orchestration.plans.units import ACTIVE
 from samza_dagster.orchestration.requests.step_request import details_of
 
 if TYPE_CHECKING:

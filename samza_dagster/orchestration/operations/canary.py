@@ -13,8 +13,9 @@ from dagster_shared.check import CheckError
 from samza_dagster.errors import InvalidInput, some_of
 from samza_dagster.orchestration.operations.back import not_itself
 from samza_dagster.orchestration.operations.progress import Progress
+from samza_dagster.orchestration.plans.move import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
-from samza_dagster.orchestration.plans.units import ACTIVE, BounceJudge, UnitsPlan
+from samza_dagster.orchestration.plans.units import BounceJudge, UnitsPlan
 from samza_dagster.orchestration.text import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 

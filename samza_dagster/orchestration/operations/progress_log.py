@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.operations.progress import BAD, OVER, Progress
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, UnitStatus
-from samza_dagster.orchestration.requests.heartbeat import EVERY_MS
 from samza_dagster.orchestration.text import clock, in_words
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.operations.runner import Ledger
+
+EVERY_MS = 30_000
 
 
 class ProgressLog:

@@ -66,6 +66,61 @@ class Ledger(Protocol):
         ...
 
 
+class Looks:
+    """Keeps the job and its lags as they were read last; waits `timeout_s` for who doesn't answer."""
+
+    def __init__(
+        self, client: PlacementClient, timeout_s: float, log: Callable[[str], object]
+    ) -> None:
+        self.reported: Reported | None = None
+        self._client = client
+        self._timeout_s = timeout_s
+        self._log = log
+        self._view: JobView | None = None
+        self._due: dict[str, int] = {}
+        self._away_since: int | None = None
+
+    def job(self) -> JobView:
+        """Return the job as it was read last."""
+        return self._view or self.read()
+
+    def read(self) -> JobView:
+        """Read the job now."""
+        self._view = self._client.view()
+        return self._view
+
+    def read_if_due(self, now_ms: int) -> bool:
+        """Read the job once a second; return whether it was read."""
+        is_due = self._is_due("job", LOOK_MS, now_ms)
+        if is_due:
+            self.read()
+        return is_due
+
+    def read_lags(self, now_ms: int) -> None:
+        """Read the lags every two seconds."""
+        if self._is_due("lag", LAG_MS, now_ms):
+            self.reported = Reported.read(self._client, now_ms)
+
+    def answered(self) -> None:
+        """Note that Kafka and the coordinator have answered."""
+        self._away_since = None
+
+    def wait_for(self, error: Unreachable, now_ms: int) -> None:
+        """Note that somebody doesn't answer; raises `error` once that has lasted too long."""
+        self._due.clear()  # a turn that asks nothing would look like an answer
+        if self._away_since is None:
+            self._away_since = now_ms
+            self._log(f"waiting for who doesn't answer: {error}")
+        if now_ms - self._away_since > self._timeout_s * 1000:
+            raise error
+
+    def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
+        if now_ms < self._due.get(what, 0):
+            return False
+        self._due[what] = now_ms + every_ms
+        return True
+
+
 class Runner:
     """One run's part of an operation.
 
@@ -87,7 +142,8 @@ class Runner:
         sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
-        chain = Chain(client, root, plan, holds, commits or OwnCommits())
+        of_plan = (plan.coordinator, plan.limits, holds, commits or OwnCommits(), plan.prefix)
+        chain = Chain(client, root, *of_plan)
         self.units = {unit.processor: UnitWork(chain, unit) for unit in plan.units}
         self._client = client
         self._plan = plan
@@ -98,16 +154,13 @@ class Runner:
         self._now_ms = now_ms
         self._began_ms = now_ms()
         self._progress = ProgressLog(ledger)
-        self._view: JobView | None = None
-        self._reported: Reported | None = None
-        self._due: dict[str, int] = {}
+        self._looks = Looks(client, plan.limits.timeout_s, ledger.log)
         self._since = Since()
         self._down = Down(client)
         self._back = BackWatch(client)
         self._canary = CanaryWatch(client, plan, ledger.check_passed)
         self._is_taken_up = False
         self._idle_since: int | None = None
-        self._away_since: int | None = None
 
     @property
     def rows(self) -> dict[str, Progress]:
@@ -124,10 +177,10 @@ class Runner:
             while True:
                 try:
                     result = self._turn()
-                    self._away_since = None
+                    self._looks.answered()
                 except Unreachable as error:
                     result = None
-                    self._away(error)
+                    self._looks.wait_for(error, self._now_ms())
                 if result is not None:
                     self._progress.ended(result.because, self.rows)
                     return result
@@ -166,7 +219,7 @@ class Runner:
         todo = what_next(order, schedule, position, now)
         if todo.phase is not OperationPhase.JUDGING:
             return todo
-        verdict = self._canary.judge(self._job(), self.rows, now)
+        verdict = self._canary.judge(self._looks.job(), self.rows, now)
         if verdict.passed is None:
             return replace(todo, because=verdict.why)
         self._ledger.log(f"canary: {verdict.why}")
@@ -183,15 +236,6 @@ class Runner:
             return None
         self._idle_since = self._idle_since or now
         return self._idle_since + round(self._plan.limits.timeout_s * 1000)
-
-    def _away(self, error: Unreachable) -> None:
-        now = self._now_ms()
-        self._due.clear()  # a turn that asks nothing would look like an answer
-        if self._away_since is None:
-            self._away_since = now
-            self._ledger.log(f"waiting for who doesn't answer: {error}")
-        if now - self._away_since > self._plan.limits.timeout_s * 1000:
-            raise error
 
     # How it begins, and ends.
 
@@ -241,10 +285,8 @@ class Runner:
         watches = self._plan.watch_after
         if not watches and not any(row.status in AT_WORK for row in self.rows.values()):
             return
-        look = self._is_due("look", LOOK_MS, now_ms)
-        if look:
-            self._view = self._client.view()
-        view, changed = self._job(), False
+        look = self._looks.read_if_due(now_ms)
+        view, changed = self._looks.job(), False
         for p, work in self.units.items():
             before = work.row
             if before.status not in AT_WORK:
@@ -256,12 +298,12 @@ class Runner:
             if not (look or work.is_asked):
                 continue
             if work.needs_lags:
-                self._read_lags(now_ms)
-            if work.look(view, self._reported, now_ms):
+                self._looks.read_lags(now_ms)
+            if work.look(view, self._looks.reported, now_ms):
                 self._tell(work)
                 changed = changed or work.row.status is not before.status
         if watches and changed:  # a place is free: it is decided by the job as it is now
-            self._view = self._client.view()
+            self._looks.read()
         if watches:
             self._since = self._since_back(now_ms)
 
@@ -271,7 +313,7 @@ class Runner:
         statuses = {p: row.status for p, row in rows.items()}
         if not self._plan.watch_after:
             return Position(statuses, group=group_of)
-        view = self._job()
+        view = self._looks.job()
         return Position(
             statuses=statuses,
             back_at_ms=self._back_at_ms(rows),
@@ -285,7 +327,7 @@ class Runner:
 
     def _since_back(self, now_ms: int) -> Since:
         """Who died after it was back has failed, who was restarted by somebody else has not."""
-        since = self._back.look(self._job(), self.rows, self._ours(), now_ms)
+        since = self._back.look(self._looks.job(), self.rows, self._ours(), now_ms)
         for p, found in since.renewed.items():
             work, host, execution = self.units[p], found.host or "", found.execution_id or ""
             work.row = replace(work.row, now_on=host, execution=execution)
@@ -306,21 +348,6 @@ class Runner:
         back_at = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
         before = {p: known.back_ms for p, known in self._known.items()}
         return {p: self._began_ms if before.get(p) == at else at for p, at in back_at.items()}
-
-    def _job(self) -> JobView:
-        if self._view is None:
-            self._view = self._client.view()
-        return self._view
-
-    def _read_lags(self, now_ms: int) -> None:
-        if self._is_due("lag", LAG_MS, now_ms):
-            self._reported = Reported.read(self._client, now_ms)
-
-    def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
-        if now_ms < self._due.get(what, 0):
-            return False
-        self._due[what] = now_ms + every_ms
-        return True
 
 
 def _on_record(client: PlacementClient, view: JobView) -> set[str]:

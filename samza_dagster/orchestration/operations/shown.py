@@ -13,8 +13,7 @@ from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatu
 from samza_dagster.orchestration.operations.work import UnitWork
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.plans.units import UnitsPlan
-from samza_dagster.orchestration.requests.follow import Metadata
-from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.follow import TO_FIRST_COMMIT, Metadata
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture
 from samza_dagster.orchestration.show.tables import (
     lines_within,

@@ -10,16 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.moves.spun_up import newest_starts, started_standby
 from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
-from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.plans.move import UnitLimits
+from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep
 from samza_dagster.orchestration.requests.asking import HeldRequest, ask, cancel
 from samza_dagster.orchestration.requests.step_request import (
     HELD,
@@ -30,22 +28,23 @@ from samza_dagster.orchestration.requests.step_request import (
     Outcome,
     StepRequest,
     details_of,
+    newest_starts,
     stage_named,
     standing,
+    started_standby,
 )
 from samza_dagster.orchestration.requests.verify import (
     Expected,
     LagSeen,
     NewReports,
     OwnCommits,
-    Verification,
     not_running,
 )
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
-ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
+ASKS = (Kind.PLACE, Kind.FAIL_OVER, Kind.START_STANDBY, Kind.STOP_STANDBY)
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
 DOING = {
     QUEUED: "its request waits for its turn at the coordinator",
@@ -61,26 +60,31 @@ class Chain:
     """What the runs of one chain have asked for the units of their plan.
 
     `holds` maps what was reserved and isn't committed to the uuid of its release. `commits` keeps
-    where those of started containers begin.
+    where those of started containers begin. `prefix` begins the names of steps; without one the
+    chain has one unit.
     """
 
     client: PlacementClient
     root_run_id: str
-    plan: UnitsPlan
+    coordinator: str
+    limits: UnitLimits
     holds: dict[str, str]
     commits: OwnCommits
+    prefix: str = ""
 
     @property
     def can(self) -> Capabilities:
         """What the coordinator is able to do."""
-        return capabilities(self.plan.coordinator)
+        return capabilities(self.coordinator)
 
     def name(self, unit: Unit, step: UnitStep, standby_attempt: int = 0) -> str:
         """The name of a step, of which the uuids of its requests are made.
 
         One about the unit's new standby has the number of the attempt that started that.
         """
-        parts = [self.plan.prefix, unit.processor, step.name]
+        if not self.prefix:
+            return step.name
+        parts = [self.prefix, unit.processor, step.name]
         if step.processor == NEW and standby_attempt:
             parts.append(str(standby_attempt))
         return "/".join(filter(None, parts))
@@ -131,12 +135,6 @@ class Chain:
         there = standby in self.client.view().processors
         return not there or (newest is not None and newest.uuid != asked.uuid)
 
-    def holds_destination(self, step: UnitStep) -> bool:
-        """Whether its request can hold the destination until it is committed."""
-        words = (STANDBY, FORCE_RESTART_LAST_SEEN)
-        is_place = step.kind is Kind.PLACE and step.destination not in words
-        return is_place and self.can.has_own_requests
-
 
 def subject(step: UnitStep, standby: str | None) -> str:
     """Return whom a step is about."""
@@ -147,6 +145,9 @@ class UnitWork:
     """One unit on its way. `look` looks once and returns; nothing here sleeps.
 
     `moments` are the statuses that were read, of which step and when; `ended` the steps that ended.
+    `outcome` is its newest request as far as that was followed, `trouble` what holds it up; `error` is
+    why it has failed, unless its request has. A request that is held is committed if it `commits`.
+    `started_by` is the request that has started its container.
     """
 
     def __init__(self, chain: Chain, unit: Unit) -> None:
@@ -155,17 +156,21 @@ class UnitWork:
         self.moments: list[tuple[str, str, int]] = []
         self.ended: list[EndedStep] = []
         self.standby_attempt = 0
+        self.outcome: Outcome | None = None
+        self.trouble = ""
+        self.error: SamzaDagsterError | None = None
+        self.commits = True
+        self.started_by = ""
+        self.warm_up: WarmUp | None = None
         self._chain = chain
         self._found: dict[str, StepRequest] = {}
         self._request: Outcome | None = None
         self._hold: HeldRequest | None = None
         self._is_committed = False
-        self._moved_by = ""
         self._began_ms = self._looked_ms = 0
         self._step_began_ms: int | None = None
-        self._warm_up: WarmUp | None = None
         self._reports = NewReports()
-        self._verification: Verification | None = None
+        self._since: int | None = None
         self._again = False
 
     @property
@@ -188,7 +193,8 @@ class UnitWork:
     @property
     def only_waits(self) -> bool:
         """It waits until a standby is warm: nothing of it is asked now."""
-        return self.row.status in AT_WORK and self._warm_up is not None
+        is_at_it = self.step is not None and self.step.kind is Kind.WAIT_WARM
+        return is_at_it and self.row.status in AT_WORK and self.warm_up is not None
 
     @property
     def needs_lags(self) -> bool:
@@ -196,7 +202,7 @@ class UnitWork:
         step = self.step
         if self.row.status not in AT_WORK or step is None:
             return False
-        waits_for_lag = step.kind is Kind.WAIT_BACK and self._chain.plan.limits.lag_s > 0
+        waits_for_lag = step.kind is Kind.WAIT_BACK and self._chain.limits.lag_s > 0
         return step.kind is Kind.WAIT_WARM or waits_for_lag
 
     @property
@@ -216,6 +222,20 @@ class UnitWork:
                 self._found[step.name] = asked
         return any(asked.destination is not None for asked in self._found.values())
 
+    def take(self, asked: StepRequest) -> None:
+        """Take the request of its step as it was found; it isn't looked for then."""
+        assert self.step is not None
+        self._found[self.step.name] = asked
+
+    def go_on_with(self, request: Outcome) -> None:
+        """Follow the request of its step on from where another op of the chain has left it."""
+        assert self.step is not None
+        self._request = self.outcome = request
+        self._hold_for(self.step, request.uuid, request.attempt)
+        if self._hold is not None and not request.has_reached(STOPPING):
+            self._hold.note()
+        self.row = replace(self.row, attempt=request.attempt, uuid=request.uuid)
+
     def begin(self, now_ms: int) -> None:
         """Begin it, where an earlier run of the chain has left it.
 
@@ -227,13 +247,13 @@ class UnitWork:
         self._began_ms = self._looked_ms = now_ms
         try:
             step = self.step
-            if step is not None and step.kind in ASKS:
+            if step is not None and step.kind in ASKS and self._request is None:
                 self._ask(step, now_ms)
         except Unreachable:
             self.row, self._request = before, None
             raise
         except SamzaDagsterError as error:
-            self.fail(str(error))
+            self.fail(str(error), error)
 
     def begin_again(self, now_ms: int) -> None:
         """Verify one that was back and is another process by now; ask nothing.
@@ -254,7 +274,7 @@ class UnitWork:
 
     def let_go(self, because: str) -> None:
         """Leave it waiting: nothing of it is asked."""
-        self._warm_up = None
+        self.warm_up = None
         self.row = replace(self.row, status=UnitStatus.WAITING, why=f"left waiting: {because}")
 
     def give_back(self) -> str:
@@ -269,12 +289,12 @@ class UnitWork:
             return cancel(self._chain.client, self._chain.root_run_id, request.uuid)
         return f"request {request.uuid} is in flight, the coordinator goes on with it"
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, error: SamzaDagsterError | None = None) -> None:
         """Note that it has failed, and why."""
-        step = self.step
+        step, self.error = self.step, error
         if step is not None and self._step_began_ms is not None:
             self._end(step, self._looked_ms)
-        self._request = self._warm_up = None
+        self._request = self.warm_up = None
         self.row = replace(self.row, status=UnitStatus.FAILED, why=self._of_step(why))
 
     def _release(self) -> str:
@@ -299,7 +319,7 @@ class UnitWork:
         except Unreachable:  # the loop waits for who doesn't answer
             raise
         except SamzaDagsterError as error:
-            self.fail(str(error))
+            self.fail(str(error), error)
         return self.row != before
 
     def _goes_on(self, view: JobView, reported: Reported | None, now_ms: int) -> bool:
@@ -316,7 +336,7 @@ class UnitWork:
         return self._is_verified(step, view, reported, now_ms)
 
     def _next(self, now_ms: int, **changes: object) -> None:
-        self._began_ms, self._step_began_ms, self._verification = now_ms, None, None
+        self._began_ms, self._step_began_ms, self._since = now_ms, None, None
         self.row = replace(
             self.row,
             at=self.row.at + 1,
@@ -357,33 +377,24 @@ class UnitWork:
 
     def _ask(self, step: UnitStep, now_ms: int) -> None:
         """Ask, unless an earlier run did; the request is then taken as it stands."""
-        chain, unit, limits = self._chain, self.unit, self._chain.plan.limits
+        chain, unit = self._chain, self.unit
         asked = self._found.pop(step.name, None) or chain.asked(
             unit, step, standby=self.row.standby, standby_attempt=self.standby_attempt
         )
         if step.kind is Kind.START_STANDBY:
             self.standby_attempt = asked.attempt
-        hold = None
-        if chain.holds_destination(step):
-            name = chain.name(unit, step, self.standby_attempt)
-            of_chain = (chain.client, chain.root_run_id, chain.holds)
-            hold = HeldRequest(*of_chain, asked.uuid, asked.attempt, name)
-        self._hold, self._is_committed = hold, hold is None
+        hold = self._hold_for(step, asked.uuid, asked.attempt)
         why = self._of_step(f"asked, request {asked.uuid}")
         self.row = replace(self.row, attempt=asked.attempt, uuid=asked.uuid, why=why)
         if asked.response is None and hold is None and self._awaits_lag():
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in chain.client.lag() if r.processor_id == unit.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
-        self._request = ask(
-            chain.client,
-            RequestKind(step.kind.value),
-            subject(step, self.row.standby),
-            step.destination,
-            step=step.name,
+        self._request = self.outcome = ask(
+            *(chain.client, step, subject(step, self.row.standby)),
             asked=asked,
             hold=hold,
-            expiry_s=limits.request_expiry_s,
+            expiry_s=chain.limits.request_expiry_s,
         )
         self._began_ms, asked_ms = now_ms, self._request.asked_ms
         if asked_ms is None and asked.response is not None:
@@ -392,13 +403,22 @@ class UnitWork:
         if not any(ended.request for ended in self.ended):
             self.row = replace(self.row, asked_ms=asked_ms)
 
+    def _hold_for(self, step: UnitStep, uuid: str, attempt: int) -> HeldRequest | None:
+        chain, hold = self._chain, None
+        if step.is_held_by(chain.coordinator):
+            name = chain.name(self.unit, step, self.standby_attempt)
+            of_chain = (chain.client, chain.root_run_id, chain.holds)
+            hold = HeldRequest(*of_chain, uuid, attempt, name)
+        self._hold, self._is_committed = hold, hold is None
+        return hold
+
     def _awaits_lag(self) -> bool:
-        limits = self._chain.plan.limits
+        limits = self._chain.limits
         by_report = limits.lag_s > 0 and not limits.is_shown_by_work(self.unit.mode)
         return by_report and any(step.kind is Kind.WAIT_BACK for step in self.unit.steps)
 
     def _follow(self, step: UnitStep, view: JobView, now_ms: int) -> bool:
-        request, limits = self._request, self._chain.plan.limits
+        request, limits = self._request, self._chain.limits
         assert request is not None
         response = self._chain.client.response(request.uuid)
         if response is not None and self._see(step, response, now_ms):
@@ -406,18 +426,20 @@ class UnitWork:
         if self.row.status is not UnitStatus.IN_FLIGHT:
             return False
         action = next((a for a in (*view.actions, *view.queued) if a.uuid == request.uuid), None)
-        why = self.row.why
+        why, self.trouble = self.row.why, action.trouble if action is not None else ""
         if action is not None:
             why = self._doing(action.stage, why)
-            why = f"{why}; {action.trouble}" if action.trouble else why
+            why = f"{why}; {self.trouble}" if self.trouble else why
         until_ms = self._began_ms + round(limits.timeout_s * 1000)
         self.row = replace(self.row, why=why, until_ms=until_ms)
         over = ""
         if not self._chain.can.answers_late:
             over = view.why_over(request.deployment)
         if over:
-            self.fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
-        elif now_ms > until_ms:
+            from samza_dagster.client.responses import never_answered  # late: a run's start
+
+            raise never_answered(request.uuid, over, response)
+        if now_ms > until_ms:
             self._too_late()
         return False
 
@@ -425,7 +447,7 @@ class UnitWork:
         """Take a status of its request; return whether that has succeeded."""
         before, details, at_ms = self._request, details_of(response), response.timestamp
         assert before is not None
-        self._request = request = before.seen(response)
+        self._request = self.outcome = request = before.seen(response)
         if request is not before:
             self._step_began_ms = min(self._step_began_ms or at_ms, at_ms)
             told = f"{self.unit.processor} {step.name}"[:30]
@@ -447,7 +469,7 @@ class UnitWork:
         is_stopping = request.stage == STOPPING or self.row.stop_ms is None
         if self.unit.processor in details.stopped and is_stopping:
             self.row = replace(self.row, stop_ms=at_ms)
-        elif stage_named(details.stage) == HELD and not self._is_committed:
+        elif stage_named(details.stage) == HELD and self.commits and not self._is_committed:
             self._commit(at_ms)
         return False
 
@@ -464,7 +486,7 @@ class UnitWork:
         elif step.kind is Kind.STOP_STANDBY:
             self._next(now_ms, standby_until_ms=at_ms, why=why)
         elif step.processor == self.unit.processor:
-            self._moved_by = response.uuid
+            self.started_by = response.uuid
             down_s = None if row.stop_ms is None else max(0, at_ms - row.stop_ms) / 1000
             self._next(now_ms, in_ms=at_ms, down_s=down_s, why="it has checked in")
         else:
@@ -490,7 +512,7 @@ class UnitWork:
             self._hold.forget()
 
     def _too_late(self) -> None:
-        limit = f"within {self._chain.plan.limits.timeout_s:g} s"
+        limit = f"within {self._chain.limits.timeout_s:g} s"
         if self.is_held_only:
             why = self._release()
             self.fail(f"not reserved {limit}, so it runs on untouched; {why}")
@@ -504,71 +526,78 @@ class UnitWork:
         self, step: UnitStep, view: JobView, reported: Reported | None, now_ms: int
     ) -> bool:
         """Look at the standby's lag; passed as well when what comes after it was asked before."""
-        standby, limits = subject(step, self.row.standby), self._chain.plan.limits.catch_up
-        warm = self._warm_up
+        standby, limits = subject(step, self.row.standby), self._chain.limits.catch_up
+        warm = self.warm_up
         if warm is None:
-            following = self.unit.steps[self.row.at + 1]
-            later = self._found.get(following.name) or self._chain.asked(
-                *(self.unit, following), standby=standby, standby_attempt=self.standby_attempt
-            )
-            if later.destination is not None:
-                self._next(now_ms)
-                return True
-            warm = self._warm_up = WarmUp.of(standby, limits, is_new=step.processor == NEW)
+            for following in self.unit.steps[self.row.at + 1 :][:1]:
+                later = self._found.get(following.name) or self._chain.asked(
+                    *(self.unit, following), standby=standby, standby_attempt=self.standby_attempt
+                )
+                if later.destination is not None:
+                    self._next(now_ms)
+                    return True
+            warm = self.warm_up = WarmUp.of(standby, limits, is_new=step.processor == NEW)
         if reported is None or reported.at_ms == warm.at_ms:
             return False
         if warm.look(reported, reported.at_ms):
             self._end(step, now_ms, "warm", warm.line)
-            self._warm_up = None
             self._next(now_ms, why=self._of_step(warm.line))
             return True
         if standby not in view.processors and now_ms >= self._began_ms + VIEW_LAGS_MS:
-            self.fail(f"standby {standby} isn't in the job any more")
-        elif warm.is_too_late:
-            self.fail(f"not warm in {limits.timeout_s:g} s: {warm.line}")
-        else:
-            self.row = replace(self.row, why=self._of_step(warm.line))
+            raise ActionFailed(
+                f"standby {standby} runs",
+                seen="it isn't in the job any more",
+                fix="launch a new run: it starts another one",
+            )
+        if warm.is_too_late:
+            raise ActionFailed(
+                f"standby {standby} is warm within {limits.timeout_s:g} s",
+                seen=warm.line,
+                fix="re-execute this run from failure to wait on: the standby runs and catches up",
+            )
+        self.row = replace(self.row, why=self._of_step(warm.line))
         return False
 
     def _is_verified(
         self, step: UnitStep, view: JobView, reported: Reported | None, now_ms: int
     ) -> bool:
         """Look for the signs that a started container works, each within its time."""
-        row, limits = self.row, self._chain.plan.limits
-        found = view.processors.get(step.processor)
-        verification = self._verification = self._verification or self._verify(step)
-        expected = verification.expected
+        found, expected = view.processors.get(step.processor), self._expected(step)
         is_own, is_back = step.processor == self.unit.processor, step.kind is Kind.WAIT_BACK
-        if not is_back and (not expected.is_awaited or (is_own and row.in_ms is None)):
+        if not is_back and not expected.is_awaited:
             self._next(now_ms)
             return True
         lag = self._lag(reported, found) if is_back else LagSeen()
-        lacks, committed = verification.look(view, lag.why_not), verification.committed
+        works = not not_running(found, expected.former) and self._works(expected, found)
+        lacks = expected.missing(found, works=works, lag=lag.why_not)
         if is_own:
-            row = self.row = replace(
-                row,
+            self.row = replace(
+                self.row,
                 lag=lag.records,
                 now_on=(found.host if found else "") or "",
                 execution=(found.execution_id if found else "") or "",
-                committed=row.committed if committed is None else committed,
             )
+        row = self.row
         if lacks is None:
             why = self._seen_working(expected, lag.records)
             first_s = (now_ms - self._began_ms) / 1000
             if is_own and expected.is_active and row.down_s is not None and not self._again:
                 self.row = replace(row, first_commit_s=row.down_s + first_s)
-            self._end(step, now_ms, expected.sign_seen()[0] if expected.is_awaited else "runs", why)
+            sign = "processes" if expected.is_active else "reports"
+            self._end(step, now_ms, sign if expected.is_awaited else "runs", why)
             self._next(now_ms, why=why)
             return True
         within_s = lacks.within_s
         if self._again and not_running(found, self.unit.former):
-            within_s = max(within_s, limits.timeout_s)
+            within_s = max(within_s, self._chain.limits.timeout_s)
         until_ms = self._began_ms + round(max(within_s, 1.0) * 1000)
         if now_ms > until_ms:
-            since = "since it is looked at again" if self._again else "after it has checked in"
-            fix = f"; fix: {lacks.fix}" if lacks.fix else ""
-            self.fail(f"{lacks.seen}, {within_s:g} s {since}{fix}")
-            return False
+            what = "processor" if expected.is_active else "standby"
+            raise ActionFailed(
+                f"{what} {step.processor} {lacks.sign} within {within_s:g} s of its start",
+                seen=lacks.seen,
+                fix=lacks.fix,
+            )
         is_up = lag.is_up and lacks.is_lag
         self.row = replace(
             row,
@@ -578,9 +607,9 @@ class UnitWork:
         )
         return False
 
-    def _verify(self, step: UnitStep) -> Verification:
-        unit, limits, is_back = self.unit, self._chain.plan.limits, step.kind is Kind.WAIT_BACK
-        expected = Expected(
+    def _expected(self, step: UnitStep) -> Expected:
+        unit, limits, is_back = self.unit, self._chain.limits, step.kind is Kind.WAIT_BACK
+        return Expected(
             step.processor,
             unit.stops_active if is_back else step.kind is Kind.WAIT_PROCESSING,
             limits.verify_timeout_s,
@@ -588,19 +617,25 @@ class UnitWork:
             reports_from=step.destination if step.kind is Kind.WAIT_REPORT else "",
             lag_s=limits.lag_s,
         )
-        return Verification(self._chain.client, expected, self._own_commits_since)
 
-    def _own_commits_since(self) -> int:
-        """The former process is dead: what is committed from now on is the new one's.
-
-        Of one that is another process by now no earlier run has told.
-        """
-        end = self._chain.client.checkpoints_end
-        mover = self._moved_by or self.row.uuid
-        return end() if self._again else self._chain.commits.since(mover, end)
+    def _works(self, expected: Expected, found: ProcessorView | None) -> bool:
+        """Return whether the sign of its work is there, if one is waited for."""
+        if not expected.is_awaited:
+            return True
+        if not expected.is_active:
+            return found is not None and found.last_seen_host == expected.reports_from
+        if self._since is None:
+            # The former process is dead: what is committed from now on is the new one's. Of one that
+            # is another process by now no earlier run has told.
+            end = self._chain.client.checkpoints_end
+            mover = self.started_by or self.row.uuid
+            self._since = end() if self._again else self._chain.commits.since(mover, end)
+        progress = self._chain.client.processing(expected.processor, self._since)
+        self.row = replace(self.row, committed=progress.end)
+        return progress.processing
 
     def _lag(self, reported: Reported | None, found: ProcessorView | None) -> LagSeen:
-        limits, unit = self._chain.plan.limits, self.unit
+        limits, unit = self._chain.limits, self.unit
         if not limits.lag_s:
             return LagSeen()
         if reported is None or reported.at_ms < self._began_ms:

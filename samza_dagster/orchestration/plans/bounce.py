@@ -9,13 +9,12 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.config import CatchUp, given
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
-from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.move import UnitLimits, host_map
 from samza_dagster.orchestration.plans.order import Schedule, order_of
 from samza_dagster.orchestration.plans.units import (
     BounceJudge,
     Kind,
     Unit,
-    UnitLimits,
     UnitsPlan,
     UnitStep,
 )

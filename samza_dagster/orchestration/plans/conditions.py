@@ -117,7 +117,8 @@ class WarmUp:
     """The wait for one standby. Times are in ms by the clock of the caller.
 
     `steady_s` is how long it has to be steady: a standby that isn't new has to be small once.
-    `line` tells of the last look, which was at `at_ms`.
+    `line` tells of the last look, which was at `at_ms`; `samples` has when each look was, and the most
+    that any store was behind.
     """
 
     standby: str
@@ -125,6 +126,7 @@ class WarmUp:
     steady_s: float
     line: str = ""
     at_ms: int | None = None
+    samples: list[tuple[int, int | None]] = field(default_factory=list[tuple[int, "int | None"]])
     _waited_ms: int = 0
     _since_ms: int | None = None
     _report: Heard | None = None
@@ -142,6 +144,7 @@ class WarmUp:
         standby, passed_ms = self.standby, 0 if self.at_ms is None else now_ms - self.at_ms
         is_fresh = 0 <= passed_ms <= MOST_BETWEEN_LOOKS_MS
         self.at_ms, self._waited_ms = now_ms, self._waited_ms + max(0, passed_ms)
+        self.samples.append((now_ms, reported.lags.get(standby)))
         before = {} if self._report is None else {standby: self._report}
         marks = {standby: reported.marks[standby]} if standby in reported.marks else {}
         self._report = heard(before, marks, now_ms).get(standby)

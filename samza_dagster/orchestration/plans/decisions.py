@@ -18,6 +18,7 @@ from samza_dagster.model.naming import (
 )
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
+    CatchUp,
     FailOverConfig,
     MoveContainerConfig,
     MoveViaNewStandbyConfig,
@@ -35,6 +36,7 @@ from samza_dagster.orchestration.plans.move import (
     PLACE,
     START_STANDBY,
     MovePlan,
+    UnitLimits,
     find_processor,
     host_for_standby,
     host_map,
@@ -74,7 +76,6 @@ def _decides(
         return MovePlan(
             job=f"{view.job_name}/{view.job_id}",
             action=choose.__name__,
-            deployment_id=view.deployment_id or "",
             processor=config.processor,
             source_host=find_processor(view, config.processor).host,
             destination=choice.destination,
@@ -359,8 +360,11 @@ def _bounds(
     config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> dict[str, Any]:
     """What the config says beside the choice of hosts and standbys, else the policy."""
+    warm = CatchUp(0, 0.0, 0.0)  # nothing is waited for
+    if isinstance(config, SpinUpStandbyConfig):
+        warm = config.catch_up(policies.lag_limit, policies.lag_limit_s)
     found: dict[str, Any] = {
-        **bounds(config, policies),
+        "limits": UnitLimits(**bounds(config, policies), catch_up=warm),
         "allowed_hosts": tuple(hosts),
         "allow_unknown_host": isinstance(config, ToHostConfig) and config.allow_unknown_host,
     }
@@ -368,8 +372,6 @@ def _bounds(
         found["beyond_budget"] = config.beyond_budget
     if isinstance(config, FailOverConfig):
         found["execution_id"] = config.execution_id
-    if isinstance(config, SpinUpStandbyConfig):
-        found["catch_up"] = config.catch_up(policies.lag_limit, policies.lag_limit_s)
     if isinstance(config, MoveViaNewStandbyConfig):
         found |= {"keep_standby": config.keep_standby, "if_it_fails": config.if_it_fails}
     return found

@@ -10,7 +10,6 @@ from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
-    FORCE_RESTART_LAST_SEEN,
     STANDBY,
 )
 from samza_dagster.model.own_requests import RequestKind
@@ -19,6 +18,7 @@ from samza_dagster.orchestration.config import CatchUp
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
 
+ACTIVE = "active"
 LOST = "lost"
 RUNNING = "running"
 LAST_SEEN_STATE = "last-seen"
@@ -27,6 +27,25 @@ OURS = "samza_dagster"
 PLACE = RequestKind.PLACE.value
 FAIL_OVER = RequestKind.FAIL_OVER.value
 START_STANDBY = RequestKind.START_STANDBY.value
+
+
+@dataclass(frozen=True)
+class UnitLimits:
+    """Bounds of the work on a container, in seconds."""
+
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    catch_up: CatchUp
+
+    @property
+    def lag_s(self) -> float:
+        """How long a lag is waited for; 0: it isn't."""
+        return self.catch_up.timeout_s
+
+    def is_shown_by_work(self, mode: str) -> bool:
+        """Whether the lag needs no report: an active processes only with its stores restored."""
+        return self.verify_timeout_s > 0 and mode == ACTIVE
 
 
 @dataclass(frozen=True)
@@ -41,7 +60,7 @@ class HostRow:
     def cells(self) -> tuple[tuple[str, bool, str], ...]:
         """Its containers as (processor id, active, state)."""
         words = [(*text.rsplit(" ", 2), "", "")[:3] for text in self.containers]
-        return tuple((ident, mode == "active", state) for ident, mode, state in words)
+        return tuple((ident, mode == ACTIVE, state) for ident, mode, state in words)
 
 
 @dataclass(frozen=True)
@@ -55,25 +74,21 @@ class MovePlan:
     Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
     may be a host that no container has reported. `beyond_budget`: it is asked also where Samza's
     AM may end the job for it. `of_standby`: the processor is a standby. `execution_id`: the only
-    incarnation that a fail-over is for, if there is one. Times are in seconds.
+    incarnation that a fail-over is for, if there is one.
     """
 
     job: str
     action: str
-    deployment_id: str
     processor: str
     source_host: str | None
     destination: str
-    request_expiry_s: float
-    timeout_s: float
-    verify_timeout_s: float
+    limits: UnitLimits
     before: tuple[HostRow, ...]
     standby: str | None = None
     standby_host: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     coordinator: str = OURS
     kind: str = PLACE
-    catch_up: CatchUp | None = None
     keep_standby: bool = False
     if_it_fails: str = ""
     beyond_budget: bool = False
@@ -81,16 +96,6 @@ class MovePlan:
     allow_unknown_host: bool = False
     of_standby: bool = False
     execution_id: str = ""
-
-    def holds(self, destination: str) -> bool:
-        """Whether a request for `destination` can hold it until its commit.
-
-        Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
-        """
-        return capabilities(self.coordinator).has_own_requests and destination not in (
-            STANDBY,
-            FORCE_RESTART_LAST_SEEN,
-        )
 
     @property
     def expected_host(self) -> str | None:

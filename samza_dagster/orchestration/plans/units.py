@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from samza_dagster.model import naming
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.orchestration.config import CatchUp, CatchUpConfig, RunConfig
-from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
+from samza_dagster.orchestration.plans.move import ACTIVE, HostRow, UnitLimits
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
 NEW = "the new standby"
-ACTIVE, STANDBY = "active", "standby"
+STANDBY = "standby"
 MOST_AT_ONCE = 64
 
 
@@ -31,6 +32,7 @@ class Kind(StrEnum):
     """What a step asks for, or waits for."""
 
     PLACE = "place"
+    FAIL_OVER = "fail-over"
     START_STANDBY = "start-standby"
     STOP_STANDBY = "stop-standby"
     WAIT_WARM = "wait-warm"
@@ -45,12 +47,26 @@ class UnitStep:
 
     `name` is unique among the requests of its unit; empty for that of a restart, which is the unit
     itself. `processor` may be `NEW`: the standby that the unit's step of kind `START_STANDBY` has started.
+    `beyond_budget` asks also where Samza's AM may end the job for it; a fail-over may be for one
+    incarnation alone, `execution_id`. `at_once`: its destination isn't held until a commit.
     """
 
     name: str
     kind: Kind
     processor: str
     destination: str = ""
+    beyond_budget: bool = False
+    execution_id: str = ""
+    at_once: bool = False
+
+    def is_held_by(self, coordinator: str) -> bool:
+        """Return whether its request holds the destination until a commit.
+
+        Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
+        """
+        is_place = self.kind is Kind.PLACE and not self.at_once
+        named = self.destination not in (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
+        return is_place and named and capabilities(coordinator).has_own_requests
 
     def text(self) -> str:
         """For a person."""
@@ -120,25 +136,6 @@ def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
 
 
 @dataclass(frozen=True)
-class UnitLimits:
-    """Bounds of the work, in seconds."""
-
-    request_expiry_s: float
-    timeout_s: float
-    verify_timeout_s: float
-    catch_up: CatchUp
-
-    @property
-    def lag_s(self) -> float:
-        """How long a lag is waited for; 0: it isn't."""
-        return self.catch_up.timeout_s
-
-    def is_shown_by_work(self, mode: str) -> bool:
-        """Whether the lag needs no report: an active processes only with its stores restored."""
-        return self.verify_timeout_s > 0 and mode == ACTIVE
-
-
-@dataclass(frozen=True)
 class BounceJudge:
     """The asset check whose first result after the bake is the word on the canary."""
 
@@ -192,6 +189,11 @@ class UnitsPlan:
     def prefix(self) -> str:
         """Begins the names of its steps, of which the uuids of their requests are made."""
         return "/".join(filter(None, (self.what, self.subject)))
+
+    @property
+    def stops_active(self) -> bool:
+        """Return whether an active is down for a while."""
+        return any(unit.stops_active for unit in self.units)
 
     @property
     def processors(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.plans.units import Kind, UnitStep
 from samza_dagster.orchestration.requests.step_request import (
     Outcome,
     StepRequest,
@@ -25,27 +25,59 @@ RELEASE = "release"
 ANSWER_S = 10.0
 
 
+def ask(
+    client: PlacementClient,
+    step: UnitStep,
+    processor_id: str,
+    *,
+    asked: StepRequest,
+    hold: HeldRequest | None = None,
+    expiry_s: float | None = None,
+) -> Outcome:
+    """Ask a step's request, unless an earlier run did; it is then taken as it stands.
+
+    `hold`: its destination is held until the commit. Raises what the client raises.
+    """
+    response, made = asked.response, None
+    is_past = response is not None and (
+        response.status_code.is_terminal or bool(details_of(response).stopped)
+    )
+    if hold is not None and not is_past:
+        hold.note()
+    if response is None:
+        try:
+            made = write(
+                *(client, step, processor_id),
+                uuid=asked.uuid,
+                expiry_s=expiry_s,
+                hold=hold is not None,
+            )
+        except InvalidInput:  # nothing was written, so there is nothing to give back
+            if hold is not None:
+                hold.forget()
+            raise
+    return Outcome.of(step, asked, made, hold=hold is not None)
+
+
 def write(
     client: PlacementClient,
-    kind: RequestKind,
+    step: UnitStep,
     processor_id: str,
-    destination: str = "",
     *,
     uuid: str,
-    expiry_s: float | None = None,
-    hold: bool = False,
-    beyond_budget: bool = False,
-    execution_id: str = "",
+    expiry_s: float | None,
+    hold: bool,
 ) -> PlacementRequest | Request:
-    """Write a request; one of this uuid that was written before is left as it is.
+    """Write a step's request; one of this uuid that was written before is left as it is.
 
     `hold`: nothing is stopped before its commit. Raises what the client raises.
     """
-    if kind is RequestKind.FAIL_OVER:
-        return client.fail_over(processor_id, uuid=uuid, execution_id=execution_id or None)
-    if kind is RequestKind.STOP_STANDBY:
+    kind, destination = step.kind, step.destination
+    if kind is Kind.FAIL_OVER:
+        return client.fail_over(processor_id, uuid=uuid, execution_id=step.execution_id or None)
+    if kind is Kind.STOP_STANDBY:
         return client.stop_standby(processor_id, uuid=uuid)
-    if kind is RequestKind.START_STANDBY:
+    if kind is Kind.START_STANDBY:
         return client.start_standby(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
     if hold:
         return client.reserve(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
@@ -56,56 +88,8 @@ def write(
         destination,
         request_expiry_s=expiry_s,
         uuid=uuid,
-        beyond_budget=beyond_budget,
+        beyond_budget=step.beyond_budget,
         allow_unknown_host=True,
-    )
-
-
-def ask(
-    client: PlacementClient,
-    kind: RequestKind,
-    processor_id: str,
-    destination: str = "",
-    *,
-    step: str,
-    asked: StepRequest,
-    hold: HeldRequest | None = None,
-    expiry_s: float | None = None,
-    beyond_budget: bool = False,
-    execution_id: str = "",
-) -> Outcome:
-    """Ask a step's request, unless an earlier run did; it is then taken as it stands.
-
-    `hold`: its destination is held until the commit. Raises what the client raises.
-    """
-    response, asked_ms = asked.response, None
-    is_past = response is not None and (
-        response.status_code.is_terminal or bool(details_of(response).stopped)
-    )
-    if hold is not None and not is_past:
-        hold.note()
-    if response is None:
-        try:
-            made = write(
-                client,
-                kind,
-                processor_id,
-                destination,
-                uuid=asked.uuid,
-                expiry_s=expiry_s,
-                hold=hold is not None,
-                beyond_budget=beyond_budget,
-                execution_id=execution_id,
-            )
-        except InvalidInput:  # nothing was written, so there is nothing to give back
-            if hold is not None:
-                hold.forget()
-            raise
-        asked_ms, deployment = made.timestamp, made.deployment_id
-    else:
-        deployment = response.deployment_id
-    return Outcome.of(
-        step, asked, destination, hold=hold is not None, asked_ms=asked_ms, deployment=deployment
     )
 
 

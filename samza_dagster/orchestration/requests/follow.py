@@ -1,31 +1,43 @@
-"""One request as a step of a run: asked once, each status logged, each end told truthfully."""
+"""What an op shows of its request: its timeline and phases, and why it failed or was refused."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.plans.move import HostRow, host_map
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
-from samza_dagster.orchestration.requests.outcomes import (
-    phase_seconds,
-    timeline_shown,
-    timeline_table,
+from samza_dagster.errors import Refused, SamzaDagsterError
+from samza_dagster.model.capabilities import capabilities
+from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.plans.move import HostRow, find_processor, host_map, standbys_of
+from samza_dagster.orchestration.requests.step_request import STOPPING, Moment, Outcome
+from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.tables import (
+    hosts_table,
+    map_shown,
+    map_table,
+    table,
+    table_within,
 )
-from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
-from samza_dagster.orchestration.show.tables import hosts_table, map_shown, map_table
-from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.show.timeline import timeline_svg
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.requests.refusing import Explain
+    from samza_dagster.client import HostVerdict, PlacementClient
 
+COLUMNS = ("container", "host", "legal", "rule", "seen", "fix")
+MOST_BYTES = 200_000
+"""Of the table: an event has the map of hosts beside it, and fewer than 300 kB in all."""
+Row = Mapping[str, object]
+Explain = Callable[[], Sequence[Row]]
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
+TO_FIRST_COMMIT = "stop_to_first_commit_seconds"
+"""Ends the name of a metadata value: for how long a moved active made no progress."""
+_NO_START = (
+    "STOPPING lasts until the container has checked in: no answer comes when its start begins."
+)
 
 
 @contextmanager
@@ -37,58 +49,16 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
     try:
         yield
     except SamzaDagsterError as error:
-        from samza_dagster.orchestration.requests.refusing import shown
-
         parts = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(
             description=str(error),
             metadata={
                 **{part: text for part, text in parts.items() if text},
                 "error": type(error).__name__,
-                **shown(error, explain),
+                **_hosts_shown(error, explain),
             },
             allow_retries=False,
         ) from error
-
-
-def followed(
-    context: dg.OpExecutionContext,
-    client: PlacementClient,
-    processor_id: str,
-    request: Outcome,
-    *,
-    until: str = ENDED,
-    timeout_s: float,
-) -> Outcome:
-    """The request of a container as `requests.follow` gives it; the run's log has each status."""
-
-    def moment(one: Moment) -> None:
-        log(f"{op}: {one.stage}: {one.status}: {one.message} (+{one.since_request_ms} ms)")
-
-    def look(status: str, left_s: float) -> None:
-        uuid = request.uuid
-        beat("", lambda: f"{op}: {waiting_line(client, processor_id, uuid, status, left_s)}")
-
-    log = partial(context.log.info, extra={"request": request.uuid})
-    op, beat = context.op.name, Heartbeat(log, elapsed_ms)
-    beat.begin("")
-    return follow(
-        client,
-        request,
-        until=until,
-        timeout_s=timeout_s,
-        on_moment=moment,
-        beat=look,
-        on_notice=context.log.warning,
-    )
-
-
-def waiting_line(
-    client: PlacementClient, processor_id: str, uuid: str, status: str, left_s: float
-) -> str:
-    """A wait for a request: its status, what is seen of its container, the time left."""
-    seen = seen_now(client, processor_id, uuid)
-    return f"waiting: request {uuid} is {status}; {seen}; {time_left(left_s)}"
 
 
 def failed(
@@ -155,3 +125,119 @@ def map_after_failure(before: Sequence[HostRow], client: PlacementClient) -> Met
             "hosts_and_containers_table": hosts_table(before),
             "hosts_and_containers_now": f"not known: {error}",
         }
+
+
+def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:
+    """A picture of every status that was read."""
+    drawn = picture(timeline_svg([(m.stage, m.status, m.at_ms) for m in moments]), "timeline")
+    stops = any(m.stage == STOPPING for m in moments)
+    return dg.MetadataValue.md(f"{drawn}\n\n{_NO_START}" if stops else drawn)
+
+
+def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
+    """Every status that was read, with ms since its request."""
+    rows = [
+        {
+            "step": m.step,
+            "stage": m.stage,
+            "status": m.status,
+            "message": m.message,
+            "ms since request": m.since_request_ms,
+        }
+        for m in moments
+    ]
+    return table(rows, ("step", "stage", "status", "message", "ms since request"))
+
+
+def phase_seconds(outcome: Outcome) -> dict[str, float]:
+    """Seconds of a request's phases, and in all.
+
+    `reserve` ends where the container's stop begins, with what its standby took before
+    that; `stop_and_start` ends at the outcome.
+    """
+    if not outcome.timeline:
+        return {}
+    stop = next((m for m in outcome.timeline if m.stage == STOPPING), None)
+    total = outcome.timeline[-1].since_request_ms
+    seconds = {f"{outcome.step}_seconds": total / 1000}
+    if stop is not None:
+        seconds[f"{outcome.step}_reserve_seconds"] = stop.since_request_ms / 1000
+        seconds[f"{outcome.step}_stop_and_start_seconds"] = (total - stop.since_request_ms) / 1000
+    return seconds
+
+
+def first_commit_seconds(outcome: Outcome, committed_ms: int) -> dict[str, float]:
+    """Seconds from where an active's stop begins to its successor's first commit.
+
+    Up to the check-in by the coordinator's clock; from there by the run's, which saw the commit
+    at `committed_ms`. Nothing where the stop, or the check-in, wasn't seen.
+    """
+    down_s = phase_seconds(outcome).get(f"{outcome.step}_stop_and_start_seconds")
+    if down_s is None or outcome.since_ms is None:
+        return {}
+    restore_s = max(0, committed_ms - outcome.since_ms) / 1000
+    return {f"{outcome.step}_{TO_FIRST_COMMIT}": down_s + restore_s}
+
+
+def rows_of(container: str, hosts: Iterable[HostVerdict]) -> list[Row]:
+    """The rules' word on each host as a place of one container."""
+    return [
+        {
+            "container": container,
+            "host": verdict.host,
+            "legal": verdict.legal,
+            "rule": verdict.rule,
+            "seen": verdict.seen,
+            "fix": verdict.fix or "-",
+        }
+        for verdict in hosts
+    ]
+
+
+def hosts_for(client: PlacementClient, processor: str) -> list[Row]:
+    """Of each host, whether a container may be there."""
+    return rows_of(processor, client.plan(processor, LAST_SEEN).hosts)
+
+
+def new_standby(active: str) -> str:
+    """How a standby is named that has no id yet."""
+    return f"one more standby of {active}"
+
+
+def hosts_for_a_new_standby(client: PlacementClient, active: str) -> list[Row]:
+    """Of each host, whether one more standby of an active may be there."""
+    ruled = client.plan_own(RequestKind.START_STANDBY, active)
+    return rows_of(new_standby(active), ruled.hosts)
+
+
+def hosts_for_a_failover(client: PlacementClient, active: str) -> list[Row]:
+    """Of each host, whether a failover can go there; without a standby, why it can't and what would help."""
+    view = client.view()
+    found = find_processor(view, active)
+    own = capabilities(view.coordinator).has_own_requests
+    if not own or view.is_standby(active) or standbys_of(view, found):
+        return rows_of(active, client.plan_own(RequestKind.FAIL_OVER, active).hosts)
+    return [
+        {
+            **row,
+            "container": active,
+            "legal": False,
+            "rule": "a failover goes to the host of a standby",
+            "seen": f"no standby of {active} is there; one more: {row['rule']}, {row['seen']}",
+            "fix": f"spin_up_standby of {active} to {row['host']}" if row["legal"] else row["fix"],
+        }
+        for row in hosts_for_a_new_standby(client, active)
+    ]
+
+
+def _hosts_shown(error: SamzaDagsterError, explain: Explain | None) -> dict[str, dg.MetadataValue]:
+    """The table of a refusal; nothing of another error, and where nothing can be said of hosts."""
+    if not isinstance(error, Refused):
+        return {}
+    rows = error.hosts
+    if not rows and explain is not None:
+        try:
+            rows = explain()
+        except SamzaDagsterError:  # of a container that isn't there, say: the refusal tells that
+            rows = ()
+    return {"hosts_table": table_within(rows, COLUMNS, MOST_BYTES)} if rows else {}

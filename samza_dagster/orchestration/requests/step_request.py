@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.requests import Request
     from samza_dagster.model import PlacementRequest
+    from samza_dagster.orchestration.plans.units import UnitStep
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
@@ -79,7 +80,6 @@ class Moment:
     """
 
     step: str
-    uuid: str
     status: str
     message: str
     at_ms: int
@@ -92,10 +92,8 @@ class Outcome:
     """A step's request as far as it was followed; each op hands it to the next.
 
     `destination` is what was asked for, of which `deployment`; `hold`: it stops nothing before its commit.
-    `since` is where the checkpoint topic ended once the request had
-    succeeded: the former process was dead, so what stands there or behind is its successor's.
-    `since_ms` is when the run read that, by its own clock. `started` is the processor that was
-    started for it, on `host`.
+    `since_ms` is when the run has seen that it succeeded, by the run's own clock. `started` is the
+    processor that was started for it, on `host`.
     """
 
     step: str
@@ -108,7 +106,6 @@ class Outcome:
     hold: bool = False
     asked_ms: int | None = None
     deployment: str = ""
-    since: int | None = None
     since_ms: int | None = None
     started: str | None = None
     host: str | None = None
@@ -116,27 +113,26 @@ class Outcome:
     @classmethod
     def of(
         cls,
-        step: str,
+        step: UnitStep,
         asked: StepRequest,
-        destination: str,
+        made: PlacementRequest | Request | None = None,
         *,
         hold: bool = False,
-        asked_ms: int | None = None,
-        deployment: str = "",
     ) -> Outcome:
-        """A request before it is followed; `asked_ms` is when this run has written it."""
+        """Return a request before it is followed; `made` is what this run has written of it."""
         response = asked.response
         details = details_of(response) if response else ResponseDetails()
+        first = made or response
         return cls(
-            step=step,
+            step=step.name,
             uuid=asked.uuid,
             attempt=asked.attempt,
             status=response.status_code.value if response else "CREATED",
             message=response.response_message if response else "",
-            destination=destination,
+            destination=step.destination or asked.destination or "",
             hold=hold,
-            asked_ms=asked_ms,
-            deployment=deployment,
+            asked_ms=made.timestamp if made is not None else None,
+            deployment=first.deployment_id if first is not None else "",
             started=details.started,
             host=details.host,
         )
@@ -150,7 +146,7 @@ class Outcome:
         began = self.timeline[0].at_ms if self.timeline else at_ms
         began = began if self.asked_ms is None else self.asked_ms
         stage = stage_of(response, self.timeline)
-        moment = Moment(self.step, self.uuid, status, message, at_ms, max(0, at_ms - began), stage)
+        moment = Moment(self.step, status, message, at_ms, max(0, at_ms - began), stage)
         details = details_of(response)
         return replace(
             self,
@@ -295,43 +291,30 @@ def stage_of(response: PlacementResponse, earlier: Sequence[Moment]) -> str:
     return stage_named(details_of(response).stage) or known
 
 
-def follow(
-    client: PlacementClient,
-    request: Outcome,
-    *,
-    until: str,
-    timeout_s: float,
-    on_moment: Callable[[Moment], None],
-    beat: Callable[[str, float], None] = lambda _, __: None,
-    on_notice: Callable[[str], object] = lambda _: None,
-) -> Outcome:
-    """The request as it stands once it has reached the stage `until`, or has ended.
+def started_standby(response: PlacementResponse | None) -> str | None:
+    """The standby that a response says was started for an active; None for any other response."""
+    if response is None or response.status_code is not StatusCode.SUCCEEDED:
+        return None
+    started = details_of(response).started
+    return started if started != response.processor_id else None
 
-    Statuses that an earlier op saw are passed over. At each look `beat` gets the status
-    it is at and the seconds left; `on_notice` what holds it up. Raises `DeadlineExceeded` after
-    `timeout_s`; the coordinator goes on then.
+
+def newest_starts(client: PlacementClient) -> dict[str, PlacementResponse]:
+    """Standby → the newest answer on record that says it was started.
+
+    A standby's id is free again once it is removed, so an older answer may tell of another one.
     """
-    if request.has_reached(until):
-        return request
-    now = request
+    found: dict[str, PlacementResponse] = {}
+    for response in client.history():
+        standby = started_standby(response)
+        if standby is not None:
+            found[standby] = response
+    return found
 
-    def see(response: PlacementResponse) -> None:
-        nonlocal now
-        after = now.seen(response)
-        if after is not now:
-            now = after
-            on_moment(now.timeline[-1])
 
-    def reached(response: PlacementResponse) -> bool:
-        see(response)  # it may come before or without the call of `on_response`
-        return now.has_reached(until)
-
-    client.wait(
-        request.uuid,
-        timeout_s=timeout_s,
-        on_response=see,
-        until=reached,
-        on_notice=on_notice,
-        on_look=lambda left_s: beat(now.said, left_s),
-    )
-    return now
+def started_anew(client: PlacementClient, root_run_id: str, step: str, standby: str) -> str:
+    """The request that has started a standby of this id for somebody else since; empty for none."""
+    newest = newest_starts(client).get(standby)
+    if newest is None or is_of_step(newest.uuid, root_run_id, step):
+        return ""
+    return newest.uuid

@@ -1,7 +1,7 @@
 """Whether a container that was started works: one judge for moves, drains and bounces.
 
-`missing` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
-begin. How often, and for how long, is up to whoever asks.
+`OwnCommits` keeps where a process's commits begin; all else is pure. How often, and for how long, is up
+to whoever asks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
-from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.chain import others_of_chain, remember, remembered
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
+    from samza_dagster.client import ProcessorView, ReplicaLag
 
 SINCE = "since"
 MOST_KEPT = 40
@@ -42,11 +41,13 @@ class OwnCommits:
     @classmethod
     def of_run(cls, context: dg.OpExecutionContext) -> OwnCommits:
         """Kept in this run's memory, and read from those of its chain."""
-        instance, run = context.instance, context.run
-        return cls(
-            lambda: remembered((*others_of_chain(context), run), SINCE),
-            lambda since: remember(instance, run.run_id, SINCE, since),
-        )
+        instance, run_id = context.instance, context.run_id
+
+        def kept() -> list[object]:
+            own = instance.get_run_by_id(run_id)  # with what an op before this one has kept
+            return remembered((*others_of_chain(context), own or context.run), SINCE)
+
+        return cls(kept, lambda since: remember(instance, run_id, SINCE, since))
 
     def since(self, uuid: str, end: Callable[[], int]) -> int:
         """Where they begin of the container that request `uuid` has started.
@@ -70,7 +71,25 @@ def _read(value: object) -> dict[str, int]:
     return {uuid: at for uuid, at in known.items() if isinstance(at, int)}
 
 
-NO_PROGRESS = "no input offset grew in a commit since its start"
+_NO_PROGRESS_FIX = (
+    "look at the container's log; if its input is idle, re-execute the whole run with"
+    " verify_timeout_s 0 (from failure it would keep its plan)"
+)
+_NO_REPORT_FIX = "look at the container's log; Samza's AM starts it again if it has ended"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A sign that a container works, not seen yet, and due within so many seconds of its start.
+
+    `sign` names it in a word or two, `seen` says what was seen instead.
+    """
+
+    seen: str
+    within_s: float
+    sign: str = "runs"
+    fix: str = field(default="", compare=False)
+    is_lag: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,55 +112,17 @@ class Expected:
         """Whether there is a sign of its work that is waited for."""
         return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
 
-    def sign_seen(self) -> tuple[str, str]:
-        """The sign of its work in a word and in a sentence, once it is there."""
+    def missing(self, found: ProcessorView | None, *, works: bool, lag: str = "") -> Missing | None:
+        """Return the first sign that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
+        if why := not_running(found, self.former):
+            return Missing(why, self.verify_s)
+        if works:
+            return Missing(lag, self.lag_s, "has its lag back", is_lag=True) if lag else None
         if self.is_active:
-            return "processes", "an input offset grew in a commit since its start"
-        return "reports", f"{self.processor} has written that it is on {self.reports_from}"
-
-    def sign_missing(self) -> str:
-        """The same while it isn't there."""
-        if self.is_active:
-            return "no input offset grew in a commit yet"
-        return f"no word of {self.processor} from {self.reports_from} yet"
-
-    def failure(self) -> ActionFailed:
-        """Why it doesn't count as started when its sign hasn't come in time."""
-        within = f"within {self.verify_s:g} s of its"
-        if self.is_active:
-            return ActionFailed(
-                f"processor {self.processor} processes {within} start",
-                seen=NO_PROGRESS,
-                fix="look at the container's log; if its input is idle, re-execute the whole run with"
-                " verify_timeout_s 0 (from failure it would keep its plan)",
-            )
-        return ActionFailed(
-            f"standby {self.processor} reports from {self.reports_from} {within} launch",
-            seen="the coordinator stream has no word of it from there",
-            fix="look at the container's log; Samza's AM starts it again if it has ended",
-        )
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What isn't seen of a container yet, and within how many seconds of its start it has to be."""
-
-    seen: str
-    within_s: float
-    is_lag: bool = False
-    fix: str = field(default="", compare=False)
-
-
-def missing(
-    expected: Expected, found: ProcessorView | None, *, works: bool, lag: str = ""
-) -> Missing | None:
-    """The first that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
-    if why := not_running(found, expected.former):
-        return Missing(why, expected.verify_s)
-    if not works:
-        seen = NO_PROGRESS if expected.is_active else expected.sign_missing()
-        return Missing(seen, expected.verify_s, fix=expected.failure().fix)
-    return Missing(lag, expected.lag_s, is_lag=True) if lag else None
+            seen = "no input offset grew in a commit since its start"
+            return Missing(seen, self.verify_s, "processes", _NO_PROGRESS_FIX)
+        seen = f"no word of {self.processor} from {self.reports_from} yet"
+        return Missing(seen, self.verify_s, f"reports from {self.reports_from}", _NO_REPORT_FIX)
 
 
 def not_running(found: ProcessorView | None, former: str | None = None) -> str:
@@ -153,42 +134,6 @@ def not_running(found: ProcessorView | None, former: str | None = None) -> str:
     if former is not None and found.execution_id == former:
         return f"it still runs as {found.execution_id}"
     return ""
-
-
-class Verification:
-    """Looks at one container. `since` tells where commits of its new process begin, at the first look.
-
-    `committed` is where the checkpoint topic ended when it was looked at last.
-    """
-
-    def __init__(
-        self, client: PlacementClient, expected: Expected, since: Callable[[], int]
-    ) -> None:
-        self.expected = expected
-        self.committed: int | None = None
-        self._client = client
-        self._read_since = since
-        self._since: int | None = None
-
-    def look(self, view: JobView, lag: str = "") -> Missing | None:
-        """What is missing now. Raises `Unreachable`."""
-        found = view.processors.get(self.expected.processor)
-        works = not not_running(found, self.expected.former) and self.works()
-        return missing(self.expected, found, works=works, lag=lag)
-
-    def works(self) -> bool:
-        """Whether its sign is there, if one is waited for. Raises `Unreachable`."""
-        expected = self.expected
-        if not expected.is_awaited:
-            return True
-        if not expected.is_active:
-            found = self._client.view().processors.get(expected.processor)
-            return found is not None and found.last_seen_host == expected.reports_from
-        if self._since is None:
-            self._since = self._read_since()
-        progress = self._client.processing(expected.processor, self._since)
-        self.committed = progress.end
-        return progress.processing
 
 
 @dataclass(frozen=True)

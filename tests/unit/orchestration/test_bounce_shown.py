@@ -10,7 +10,7 @@ from test_bounce_loop import plan_of
 
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.client.views import JobView
-from samza_dagster.orchestration.operations.ops import budget_notices, over_budget
+from samza_dagster.orchestration.drain.run import budget_notices, over_budget
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress, Result, RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.operations.shown import (
@@ -25,7 +25,7 @@ from samza_dagster.orchestration.operations.shown import (
 )
 from samza_dagster.orchestration.operations.work import UnitWork
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitStep
-from samza_dagster.orchestration.requests.outcomes import TO_FIRST_COMMIT
+from samza_dagster.orchestration.requests.follow import TO_FIRST_COMMIT
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
 pytestmark = pytest.mark.unit
@@ -196,8 +196,8 @@ def test_the_stops_of_all_units_of_a_plan_add_up() -> None:
     units = [stops("0", "0", "1"), stops("1", "1"), stops("2", "2")]
     view = counted(_0=0, _1=6, _2=6)
     refused = over_budget(view, units)
-    assert [unit.processor for unit, _ in refused] == ["0", "1"]
-    assert refused[0][1].startswith("0: place 1: Samza's AM counts a stop as a failure")
+    assert [told.partition(":")[0] for told in refused] == ["0", "1"]
+    assert refused[0].startswith("0: place 1: Samza's AM counts a stop as a failure")
     assert over_budget(counted(_1=5, _2=6), units) == []
     (first, second) = budget_notices(view, units)
     assert first.startswith("this would be stops 7 to 8 of 1 in a row")

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
-from samza_dagster.orchestration.moves.spun_up import started_standby
 from samza_dagster.orchestration.requests.step_request import (
     ENDED,
     QUEUED,
     RESERVING,
     Moment,
     stage_of,
+    started_standby,
 )
 
 pytestmark = pytest.mark.unit
@@ -34,7 +34,7 @@ def response(status: StatusCode, text: str = "…", **details: Any) -> Placement
 
 
 def at(stage: str) -> list[Moment]:
-    return [Moment("move", str(UUID(int=1)), "IN_PROGRESS", "…", 1, 0, stage)]
+    return [Moment("move", "IN_PROGRESS", "…", 1, 0, stage)]
 
 
 @pytest.mark.parametrize(

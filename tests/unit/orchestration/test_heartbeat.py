@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
-from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
-from samza_dagster.placement import texts
+from samza_dagster.orchestration.operations.step import seen_now
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.unit
 UUID = "00000000-0000-4000-8000-000000000001"
-
-
-def test_following_a_request_tells_the_status_that_it_is_at() -> None:
-    """Each status comes once, though it is shown as it comes and as what was waited for."""
-    moments: list[Moment] = []
-    told: list[tuple[str, str]] = []
-    world = SteppedJob.demo()
-    world.status_s = 30
-    client = world.client()
-    client.place("0", "host-2", uuid=UUID)
-    outcome = follow(
-        client,
-        Outcome("move", UUID, 0, "CREATED", "", "host-2", asked_ms=500),
-        until=ENDED,
-        timeout_s=300,
-        on_moment=moments.append,
-        beat=lambda status, left_s: told.append((status, time_left(left_s))),
-    )
-    assert outcome.succeeded
-    assert [m.status for m in moments] == ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
-    reserving, stopping = texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS
-    assert told == [
-        ("not answered yet", "300 s left"),
-        (f"IN_PROGRESS: {reserving}", "270 s left"),
-        (f"IN_PROGRESS: {stopping}", "240 s left"),
-    ]
 
 
 def test_a_restore_is_told_by_the_records_left() -> None:
@@ -63,26 +35,3 @@ def test_a_look_that_fails_ends_no_wait() -> None:
     client = world.client()
     world.away = True
     assert seen_now(client, "0") == "0 can't be looked at: no broker answers"
-
-
-def test_a_line_is_made_when_it_is_due_and_of_each_that_is_waited_for() -> None:
-    """Two that stand differently don't drive each other's lines."""
-    now_ms, lines, made = 0, list[str](), list[str]()
-
-    def line() -> str:
-        made.append("x")
-        return "looked"
-
-    first, second = (Heartbeat(lines.append, lambda: now_ms) for _ in range(2))
-    first.begin("stopping")
-    for at_ms in range(0, 61_000, 300):
-        now_ms = at_ms
-        first("stopping", line)
-        second("behind", "1 is behind")
-    assert len(made) == 2
-    assert lines.count("looked") == 2
-    assert lines.count("1 is behind") == 3
-    beat = Heartbeat(lines.append, lambda: now_ms)
-    beat("steady", "a")
-    beat("behind", "b")
-    assert lines[-2:] == ["a", "b"]

@@ -23,9 +23,9 @@ from samza_dagster.orchestration.operations.shown import (
     steps_table,
 )
 from samza_dagster.orchestration.operations.work import Chain, UnitWork
-from samza_dagster.orchestration.plans.move import HostRow, host_map
+from samza_dagster.orchestration.plans.move import HostRow, UnitLimits, host_map
 from samza_dagster.orchestration.plans.order import Schedule
-from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitsPlan, UnitStep
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 
@@ -133,7 +133,9 @@ def test_a_bounce_of_thousands_of_hosts_shows_tables_alone() -> None:
 def test_what_became_of_a_thousand_containers_is_cut_too() -> None:
     """Outcomes and steps are together below the bound."""
     plan = plan_of(1_000)
-    chain = Chain(cast("Any", None), "root", plan, {}, OwnCommits())
+    chain = Chain(
+        cast("Any", None), "root", plan.coordinator, LIMITS, {}, OwnCommits(), plan.prefix
+    )
     works = [UnitWork(chain, unit) for unit in plan.units]
     for one in works:
         step = one.unit.steps[0]

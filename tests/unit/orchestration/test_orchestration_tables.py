@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.orchestration.plans.move import HostRow
-from samza_dagster.orchestration.requests.outcomes import phase_seconds
+from samza_dagster.orchestration.requests.follow import phase_seconds
 from samza_dagster.orchestration.requests.step_request import Moment, Outcome
 from samza_dagster.orchestration.show.tables import map_table, table
 
@@ -15,7 +15,7 @@ AFTER = (HostRow("b", "alive", ("0 active",)), HostRow("c", "alive", ()))
 
 
 def moment(message: str, ms: int, stage: str = "") -> Moment:
-    return Moment("move", "u", "IN_PROGRESS", message, 0, ms, stage)
+    return Moment("move", "IN_PROGRESS", message, 0, ms, stage)
 
 
 def outcome(*moments: Moment) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.orchestration import chain
-from samza_dagster.orchestration.moves import extra_standby, phases
+from samza_dagster.orchestration.moves import acting, via_standby
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.requests import asking, verify
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.unit
 
 def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
     """A run that goes on looks for them in what an earlier one wrote."""
-    steps = (phases.MOVE, phases.RELOCATE, phases.SPIN_UP, asking.COMMIT, asking.RELEASE)
+    steps = (acting.MOVE, acting.RELOCATE, acting.SPIN_UP, asking.COMMIT, asking.RELEASE)
     assert steps == ("move", "relocate_standby", "spin_up", "commit", "release")
-    assert (extra_standby.REMOVE_STANDBY, extra_standby.GIVES_PLACE) == (
+    assert (acting.REMOVE_STANDBY, via_standby.GIVES_PLACE) == (
         "remove_standby",
         "gives_place",
     )

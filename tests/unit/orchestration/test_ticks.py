@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration import ticks
-from samza_dagster.orchestration.moves.via_standby import look_until_warm
+from samza_dagster.orchestration.operations import step
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds, since_boot, steady_now
 
@@ -46,16 +45,15 @@ def test_the_clock_from_tick_to_tick_is_moved_by_no_step_of_the_wall_clock() -> 
     assert steady_now(clock, 9_000_000, "boot", 5_050) == (1_005_000, clock)
 
 
-@pytest.mark.parametrize("who", [Runner, look_until_warm])
 def test_a_run_counts_its_waits_by_a_clock_that_no_step_of_the_wall_clock_moves(
-    who: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A clock that is set by an hour neither ends a wait nor draws it out."""
-    now_ms = inspect.signature(who).parameters["now_ms"].default
+    now_ms = inspect.signature(Runner).parameters["now_ms"].default
     began_ms = now_ms()
     monkeypatch.setattr(ticks.time, "time_ns", lambda: (began_ms + 3_600_000) * 1_000_000)
     assert 0 <= now_ms() - began_ms < 60_000
-    assert now_ms is elapsed_ms
+    assert now_ms is elapsed_ms is step.elapsed_ms
 
 
 @pytest.mark.parametrize("kept", ["", "other/999950", "boot/", "boot/x", "boot"])

@@ -14,7 +14,7 @@ import pytest
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.orchestration.drain.config import ACTION as DRAIN
-from samza_dagster.orchestration.moves import extra_standby, phases
+from samza_dagster.orchestration.moves import acting, via_standby
 from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Schedule
@@ -52,15 +52,15 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
     hold.note()
     assert {
-        "move": request_uuid("root", phases.MOVE, 0),
-        "move, second attempt": request_uuid("root", phases.MOVE, 1),
+        "move": request_uuid("root", acting.MOVE, 0),
+        "move, second attempt": request_uuid("root", acting.MOVE, 1),
         "its commit": hold.commit_uuid,
         "its release": hold.holds["the request"],
         "its cancel": cancels[0],
-        "a standby makes room": request_uuid("root", phases.RELOCATE, 0),
-        "a standby is spun up": request_uuid("root", phases.SPIN_UP, 0),
-        "it gives its place": request_uuid("root", extra_standby.GIVES_PLACE, 0),
-        "it is removed": request_uuid("root", extra_standby.REMOVE_STANDBY, 0),
+        "a standby makes room": request_uuid("root", acting.RELOCATE, 0),
+        "a standby is spun up": request_uuid("root", acting.SPIN_UP, 0),
+        "it gives its place": request_uuid("root", via_standby.GIVES_PLACE, 0),
+        "it is removed": request_uuid("root", acting.REMOVE_STANDBY, 0),
     } == {
         "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
         "move, second attempt": "ed141130-aaf5-5924-987f-058ce9da770c",
@@ -79,7 +79,7 @@ def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) ->
     plan = UnitsPlan(what, subject, "demo/1", "samza_dagster", (), Schedule(), LIMITS, ())
     answers = dict.fromkeys(("response", "request", "own_request"), lambda _: None)
     nobody = cast("Any", SimpleNamespace(**answers, remembered=frozenset[str]))
-    chain = Chain(nobody, "root", plan, {}, OwnCommits())
+    chain = Chain(nobody, "root", plan.coordinator, LIMITS, {}, OwnCommits(), plan.prefix)
     return {
         f"{unit.processor}: {step.name}": chain.asked(unit, step, standby_attempt=attempt).uuid
         for unit in planned

@@ -7,18 +7,17 @@ import pytest
 from samza_dagster.client.views import ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.requests.verify import (
-    NO_PROGRESS,
     Expected,
     LagSeen,
     Missing,
     NewReports,
-    missing,
     not_running,
 )
 
 pytestmark = pytest.mark.unit
 ACTIVE = Expected("0", True, verify_s=60, former="0#1", lag_s=1_800)
 STANDBY = Expected("0-0", False, verify_s=60, reports_from="h2")
+NO_PROGRESS = "no input offset grew in a commit since its start"
 
 
 def seen(execution: str | None = "0#2", state: str = "running") -> ProcessorView:
@@ -31,8 +30,13 @@ def seen(execution: str | None = "0#2", state: str = "running") -> ProcessorView
         (None, True, "", Missing("it is gone", 60)),
         (seen(state="starting"), True, "", Missing("it is starting", 60)),
         (seen("0#1"), True, "", Missing("it still runs as 0#1", 60)),
-        (seen(), False, "it is behind", Missing(NO_PROGRESS, 60)),
-        (seen(), True, "it is behind", Missing("it is behind", 1_800, is_lag=True)),
+        (seen(), False, "it is behind", Missing(NO_PROGRESS, 60, "processes")),
+        (
+            seen(),
+            True,
+            "it is behind",
+            Missing("it is behind", 1_800, "has its lag back", is_lag=True),
+        ),
         (seen(), True, "", None),
         (seen(None, "last-seen"), True, "", None),
     ],
@@ -41,7 +45,7 @@ def test_the_first_that_is_missing_is_told_with_its_own_time(
     found: ProcessorView | None, works: bool, lag: str, lacks: Missing | None
 ) -> None:
     """Samza's AM tells no incarnation: what it has launched counts as another one."""
-    assert missing(ACTIVE, found, works=works, lag=lag) == lacks
+    assert ACTIVE.missing(found, works=works, lag=lag) == lacks
 
 
 def test_a_move_that_awaits_no_former_process_takes_any_that_runs() -> None:
@@ -49,11 +53,14 @@ def test_a_move_that_awaits_no_former_process_takes_any_that_runs() -> None:
     assert not_running(seen("0#1")) == ""
 
 
-def test_a_failure_names_the_sign_that_is_missing_and_what_to_do() -> None:
+def test_what_is_missing_names_the_sign_and_what_to_do() -> None:
     """An active has to process, a standby of Samza's AM to report from where it was launched."""
-    assert "processor 0 processes within 60 s" in str(ACTIVE.failure())
-    assert "verify_timeout_s 0" in (ACTIVE.failure().fix or "")
-    assert "standby 0-0 reports from h2 within 60 s" in str(STANDBY.failure())
+    active, standby = (each.missing(seen(), works=False) for each in (ACTIVE, STANDBY))
+    assert active is not None
+    assert standby is not None
+    assert (active.sign, standby.sign) == ("processes", "reports from h2")
+    assert "verify_timeout_s 0" in active.fix
+    assert "Samza's AM starts it again" in standby.fix
 
 
 @pytest.mark.parametrize(
