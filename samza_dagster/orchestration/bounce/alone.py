@@ -10,10 +10,15 @@ from samza_dagster.orchestration.operations.runs import (
     BOUNCE,
     MOST,
     NAME,
+    PLANNED,
     PROGRESS,
+    RETRY_NUMBER,
     RUNNING,
     UNDER_WAY,
+    chain,
     is_dry_run,
+    retried_by,
+    root_of,
     runs_of,
 )
 from samza_dagster.orchestration.tags import ACTION, JOB
@@ -41,6 +46,28 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
                 seen=f"run {other.run_id} is {other.status.value.lower()}: "
                 f"{other.tags.get(PROGRESS, 'no progress yet')}",
                 fix="wait for it, or terminate it",
+            )
+
+
+def check_not_overtaken(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Raises `Refused` for Dagster's own retry of a bounce that never began, where another was launched since.
+
+    Minutes after a launch that came to nothing Dagster retries it: whoever launched another meanwhile has
+    that one.
+    """
+    others = [one for one in chain(instance, root_of(run)) if one.run_id != run.run_id]
+    has_begun = any(one.tags.get(BOUNCE, PLANNED) != PLANNED for one in others)
+    if RETRY_NUMBER not in run.tags or has_begun:
+        return
+    launched = [run, *retried_by(instance, run)][-1]
+    of_job = dg.RunsFilter(tags={ACTION: NAME, JOB: run.tags.get(JOB, "")})
+    for other in instance.get_runs(of_job, cursor=launched.run_id, ascending=True):
+        is_of_chain = root_of(other) == root_of(run)
+        if not (is_of_chain or RETRY_NUMBER in other.tags or is_dry_run(other)):
+            raise Refused(
+                "a retry of a bounce that hadn't begun, while no other was launched",
+                seen=f"bounce {other.run_id} was launched after it",
+                fix="re-execute it by hand if that one isn't enough",
             )
 
 

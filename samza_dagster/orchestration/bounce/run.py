@@ -54,6 +54,7 @@ def planned(
         runs.begin(instance, run, runs.DRY_RUN if config.dry_run else runs.PLANNED)
         tag_run(context)
         if not config.dry_run:
+            alone.check_not_overtaken(instance, run)
             alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
