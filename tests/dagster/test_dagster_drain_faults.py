@@ -256,6 +256,19 @@ def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
     ]
 
 
+def test_each_standby_that_a_chain_of_drains_starts_in_vain_is_removed(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
+    """Also the second one, which has the id and the host of the first."""
+    world.lag_now["1-1"] = [50_000]
+    asked = config(catch_up_timeout_s=1, if_it_fails="remove")
+    _, first = execute(instance, job="drain_host", config=asked)
+    assert "1-1" not in world.at
+    assert not from_failure(instance, first, "drain_host", asked)
+    assert list(world.kinds.values()).count("start-standby") == 2
+    assert "1-1" not in world.at
+
+
 def test_a_drain_older_than_its_answers_is_refused(
     world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:

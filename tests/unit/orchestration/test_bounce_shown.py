@@ -94,6 +94,10 @@ def test_the_numbers_of_a_summary_are_of_who_is_back() -> None:
         "seconds": 60.0,
         "took": "60 s",
     }
+    others = summary_metadata(PLAN, replace(result, rows=result.rows[::-1]), PLAN.before)
+    assert {name: others[name] for name in told if name.startswith("down_")} == {
+        name: value for name, value in told.items() if name.startswith("down_")
+    }, "whatever order they are in"
     nobody = summary_metadata(PLAN, Result(RunEnd.STOPPED, "", ROWS[3:]), PLAN.before)
     assert not {"seconds", "took", "down_seconds_most"} & nobody.keys()
     assert longest_downtime(ROWS[3:]) == {}

@@ -12,6 +12,7 @@ import pytest
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.lag import PACED_BY
 from samza_dagster.metadata.state_topic import encode_record
+from samza_dagster.model.checkpoints import V1, V2, checkpoint_key
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
 from samza_dagster.snapshots.found import (
@@ -115,6 +116,21 @@ def test_what_a_snapshot_doesnt_go_by_is_passed_over() -> None:
     stream(found, b'[1,"set-config","task.class"]', value)
     checkpoint(found, b'{"type":"startpoint","taskName":"t"}', b"x")
     assert found == Found()
+
+
+def test_the_commit_that_was_written_last_counts_whatever_its_writers_clock_says() -> None:
+    """A container went on with checkpoints of another version on a host whose clock is behind."""
+    records = {
+        checkpoint_key(key): (key, value) for key, value in recorded("checkpoint-tail.jsonl")
+    }
+    v1, v2 = (
+        next(r for about, r in records.items() if about and about.version == v) for v in (V1, V2)
+    )
+    found = Found()
+    found.read_checkpoint(*v1, 9_000, 7)
+    found.read_checkpoint(*v2, 5_000, 8)
+    newest = max(found.checkpoints.values(), key=lambda one: one.order)
+    assert newest.source == V2
 
 
 def test_a_deletion_hides_what_was_said_before() -> None:

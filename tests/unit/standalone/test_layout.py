@@ -18,6 +18,7 @@ pytestmark = pytest.mark.unit
     ("config", "root"),
     [
         ({"job.name": "orders_eu"}, "/app-orders_eu-1/orders_eu-1-2.0-coordinationData"),
+        ({"job.name": "orders", "job.id": "2"}, "/app-orders-2/orders-2-2.0-coordinationData"),
         (
             {"job.name": "a", "job.id": "7", "app.name": "shop", "app.id": "x"},
             "/app-shop-x/a-7-2.0-coordinationData",
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.unit
 def test_a_group_lies_below_its_applications_and_its_jobs_name(
     config: dict[str, str], root: str
 ) -> None:
-    """`_` is kept; what isn't set is the job's name, and 1."""
+    """`_` is kept; what isn't set is the job's name and id, and 1."""
     paths = GroupPaths.of(config)
     assert paths.root == root
     assert paths.version == f"{root}/jobModelGeneration/jobModelVersion"
