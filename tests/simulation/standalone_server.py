@@ -77,7 +77,6 @@ class Server:
     def __init__(self, session_ms: int, now_ms: Callable[[], int]) -> None:
         self.now_ms = now_ms
         self.session_ms = session_ms
-        self.checks = True
         self.zxid = 0
         self.nodes: dict[str, Node] = {"": Node(None, 0, 0, 0)}
         self.heard_ms: dict[int, int] = {}
@@ -245,7 +244,7 @@ class Server:
     def _check(self, path: str, version: int, session: int) -> None:
         """Raises where the node isn't there, or is of another version."""
         del session
-        if self.checks and version not in (-1, self.node(path).version):
+        if version not in (-1, self.node(path).version):
             raise BadVersionError
 
     def _put(self, path: str, node: Node | None) -> None:

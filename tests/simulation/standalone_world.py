@@ -82,14 +82,13 @@ def plan_of(seed: int) -> JobPlan:
     return JobPlan({"in": _TASKS}, {"in": "kafka"}, replicas, grouper, is_stateful=bool(seed % 3))
 
 
-def world_of(seed: int, *, is_guarded: bool = True) -> StandaloneWorld:
+def world_of(seed: int) -> StandaloneWorld:
     """The history of a seed as `simulate` runs it: in every other one half of the processors are Samza's own."""
     return StandaloneWorld(
         seed,
         plan_of(seed),
         follows_pins=bool(seed % 5),
         beside_samza=bool(seed % 2),
-        is_guarded=is_guarded,
     )
 
 
@@ -113,10 +112,7 @@ class _Weather:
 
 
 class StandaloneWorld(Judge):
-    """One history. `beside_samza`: every other processor is Samza's own.
-
-    `is_guarded`: what a processor writes without its node is refused, as `GuardedSession` does.
-    """
+    """One history. `beside_samza`: every other processor is Samza's own."""
 
     def __init__(
         self,
@@ -125,7 +121,6 @@ class StandaloneWorld(Judge):
         *,
         follows_pins: bool = True,
         beside_samza: bool = False,
-        is_guarded: bool = True,
     ) -> None:
         self.random = random.Random(seed)
         self.seed = seed
@@ -136,7 +131,6 @@ class StandaloneWorld(Judge):
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
         self._server = Server(SETTINGS.session_ms, lambda: self.now_ms)
-        self._server.checks = is_guarded
         looker = Session(self._server)
         self._server.heard_ms[looker.number] = _FOR_EVER_MS
         self._looker = ZooKeeperGroup(looker, PATHS, lambda: None)  # pyright: ignore[reportArgumentType]

@@ -248,14 +248,3 @@ def test_the_test_of_a_promise_finds_a_planted_bug(
 def _run_histories() -> None:
     for seed in range(100):
         world_of(seed).run(1_000)
-
-
-def test_histories_find_writes_that_no_node_guards() -> None:
-    """A processor that was paused in the middle of what it writes, beyond its session: another leads by then."""
-    with pytest.raises(GroupViolation):
-        _run_unguarded()
-
-
-def _run_unguarded() -> None:
-    for seed in range(100):
-        world_of(seed, is_guarded=False).run(1_000)

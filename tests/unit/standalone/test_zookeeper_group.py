@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from members import container, model
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import Fenced, InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper_store import segments_of
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
@@ -381,3 +381,30 @@ def test_nodes_that_are_no_versions_stop_nobody() -> None:
     _agreed(group, 1, a="1")
     seen = group.view(sequence)
     assert (seen.version, seen.agreed, seen.highest) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda g: g.publish(Publish(3, model(a="1"), g.view(None).revision)),
+        lambda g: g.join(JoinBarrier(2), "a"),
+        lambda g: g.end_barrier(EndBarrier(2, BarrierState.TIMED_OUT)),
+        lambda g: g.write_locality(StartWork((container("a", "1"),), (), model()), "h9"),
+        lambda g: g.place(SetPin("1", Pin("h9", U1))),
+    ],
+    ids=["publish", "join", "end_barrier", "write_locality", "place"],
+)
+def test_who_has_lost_its_node_writes_nothing(write: Callable[[ZooKeeperGroup], None]) -> None:
+    """A processor that was paused beyond its session: another may lead by then, and have its tasks."""
+    server = Server(30_000, lambda: 0)
+    group, other = _group(server), _group(server)
+    sequence = group.register("a", "h0", LocalStores())
+    other.register("b", "h1", LocalStores())
+    _agreed(other, 1, a="1")
+    other.publish(Publish(2, model(b="1"), other.view(None).revision))
+    assert group.view(sequence).highest == 2
+    server.delete_all(f"{PATHS.processors}/{sequence}")
+    before = dict(server.nodes)
+    with pytest.raises(Fenced):
+        write(group)
+    assert server.nodes == before
