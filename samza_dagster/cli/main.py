@@ -72,14 +72,10 @@ def load(place: str, extra: str) -> click.Command:
     try:
         command: click.Command = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        raise _missing(f"load {module}", error, extra) from error
+        fix = f"pip install 'samza_dagster[{extra}]'" if extra else "install samza_dagster anew"
+        seen = f"no module {error.name}"
+        raise MissingPrerequisite(f"load {module}", seen=seen, fix=fix) from error
     return command
-
-
-def _missing(asked: str, error: ModuleNotFoundError, extra: str) -> MissingPrerequisite:
-    """Names what isn't installed, and the extra that brings it."""
-    fix = f"pip install 'samza_dagster[{extra}]'" if extra else "install samza_dagster anew"
-    return MissingPrerequisite(asked, seen=f"no module {error.name}", fix=fix)
 
 
 class _LazyGroup(Reporting, click.Group):
@@ -100,15 +96,6 @@ class _LazyGroup(Reporting, click.Group):
         command = self._table[cmd_name]
         place = command.place or f"samza_dagster.cli.{cmd_name}:{cmd_name}"
         return load(place, command.extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; one that imports a library only now names its extra, too."""
-        try:
-            return super().invoke(ctx)
-        except ModuleNotFoundError as error:
-            name = ctx.invoked_subcommand or ""
-            extra = self._table[name].extra if name in self._table else ""
-            raise _missing(f"run {ctx.command_path} {name}", error, extra) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands."""

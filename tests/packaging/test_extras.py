@@ -40,9 +40,9 @@ made = SamzaJobComponent(bootstrap_servers="broker-1:9092", app_name="orders")
 defs = dg.build_defs_for_component(made)
 assert defs.resolve_job_def("move_with_standby")
 rooms = {name.split(".")[1] for name in sys.modules if name.startswith("samza_dagster.")}
-spare = rooms & {"sandbox", "coordinator", "cluster", "agent", "standalone"}
+spare = rooms & {"sandbox", "coordinator", "cluster", "agent"}
 assert not spare, spare
-heavy = {"pyspark", "pandas", "psutil", "kazoo", "prometheus_client"} & set(sys.modules)
+heavy = {"pyspark", "pandas", "psutil", "prometheus_client"} & set(sys.modules)
 assert not heavy, heavy
 """
 SPARK = """

@@ -70,16 +70,6 @@ def test_a_missing_extra_is_named() -> None:
         load("no_such_module_here:command", "sandbox")
 
 
-def test_an_extra_that_a_command_misses_only_as_it_runs_is_named(
-    commands: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`sandbox up` imports kazoo once it is to start something."""
-    monkeypatch.setitem(sys.modules, "samza_dagster.sandbox.lifecycle", None)
-    said = commands.json("sandbox", "up", code=2)
-    assert "samza_dagster[sandbox]" in said["fix"]
-    assert said["asked"] == "run samza-dagster sandbox"
-
-
 def test_options_win_over_config_and_config_over_the_environment(
     tmp_path: Path, clean_environment: Any
 ) -> None:
