@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from samza_dagster.errors import MissingPrerequisite
@@ -62,13 +63,19 @@ def _version_of(program: Path) -> str:
     return match.group(1) if match else "unknown"
 
 
-def need_linux() -> None:
-    """Raises `MissingPrerequisite` elsewhere than on Linux."""
+def need_prerequisites() -> None:
+    """Raises `MissingPrerequisite` elsewhere than on Linux, and without the extra `sandbox`."""
     if sys.platform != "linux":
         raise MissingPrerequisite(
             "Linux (/proc, pidfd_open, parent-death signals), for the sandbox's processes",
             seen=f"platform {sys.platform}",
             fix="a Linux machine, virtual machine or container",
+        )
+    if find_spec("prometheus_client") is None:  # its coordinator would end in a process of its own
+        raise MissingPrerequisite(
+            "the coordinator that a sandbox runs",
+            seen="no module prometheus_client",
+            fix="pip install 'samza_dagster[sandbox]'",
         )
 
 
@@ -99,7 +106,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 def main() -> int:
     """Prints the Java found; 2 when there is none fit, or this isn't Linux."""
     try:
-        need_linux()
+        need_prerequisites()
         java = find_java()
     except MissingPrerequisite as missing:
         print(f"samza-dagster: {missing}", file=sys.stderr)

@@ -22,7 +22,7 @@ from samza_dagster.sandbox.brokers import Brokers, directories
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.hosts import HOST_CORES, HOST_MEMORY_MB, SimulatedHost, host_names
-from samza_dagster.sandbox.java_check import find_java, need_linux
+from samza_dagster.sandbox.java_check import find_java, need_prerequisites
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.ports import is_taken
@@ -162,9 +162,9 @@ class Sandbox:
         `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
 
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
-        `MissingPrerequisite` elsewhere than on Linux, and what the parts raise.
+        `MissingPrerequisite` elsewhere than on Linux or without the extra, and what the parts raise.
         """
-        need_linux()
+        need_prerequisites()
         with self.registry.exclusive():
             # One that only began to start: who started it was killed, or would hold the lock.
             if self.registry.live() and self.registry.read().get("state") == "up":

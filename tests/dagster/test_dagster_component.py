@@ -198,7 +198,7 @@ def test_another_component_s_file_is_refused(tmp_path: Path) -> None:
 
 def project(root: Path, defs: dict[str, str]) -> dg.Definitions:
     """What Dagster finds in a project of its own layout: folder → its `defs.yaml`."""
-    package = root / f"project_{len(defs)}"
+    package = root / f"project_{root.name}"  # Python keeps modules by name
     for folder, text in defs.items():
         (package / "defs" / folder).mkdir(parents=True)
         (package / "defs" / folder / "defs.yaml").write_text(text)
@@ -222,12 +222,12 @@ def jobs_of_a_project(root: Path, defs: dict[str, str]) -> set[str]:
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # owners of sensors
 def test_a_project_gives_its_assets_owners_and_tags(tmp_path: Path) -> None:
     """By Dagster's own `post_processing`, as those of any component."""
-    given = {"owners": ["team:streams"], "tags": {"tier": "1"}}
+    given = {"owners": ["team:streams"], "tags": {"tier": "gold"}}
     owned = {"post_processing": {"assets": [{"target": "*", "attributes": given}]}}
     found = project(tmp_path, {"job": f"{YAML}{yaml.safe_dump(owned)}"}).resolve_all_asset_specs()
     assert "placement_history" in {spec.key.to_user_string() for spec in found}
     assert {tuple(spec.owners) for spec in found} == {("team:streams",)}
-    assert {spec.tags["tier"] for spec in found} == {"1"}
+    assert {spec.tags["tier"] for spec in found} == {"gold"}
 
 
 def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> None:
