@@ -125,7 +125,7 @@ class ProcessorWork:
         own, taken = self._own(), ids_of(self.running)
         tasks = {} if given is None else given.tasks
         wanted = divided(processor_id, own, tasks, taken)
-        staying = {name for each in _actives(own) for name in each.tasks}
+        staying = _active_tasks(own)
         new = tuple(e for e in wanted if e not in own and not e.tasks.keys() <= staying)
         kept = tuple(each for each in wanted if each not in new)
         room = most if _actives(new) else most + 1
@@ -249,26 +249,23 @@ class ProcessorWork:
 
     def _replaced(self) -> frozenset[str]:
         """Which have active tasks that another one goes on with."""
-        staying = {name for each in _actives(self.wanted) for name in each.tasks}
-        return frozenset(
-            each.processor_id for each in _actives(self.running) if staying & each.tasks.keys()
-        )
+        staying = _active_tasks(self.wanted)
+        return ids_of(tuple(e for e in _actives(self.running) if staying & e.tasks.keys()))
 
     def _silenced(self, ends: frozenset[str], now_ms: int) -> ProcessorWork:
-        staying = {name for each in _actives(self.wanted) for name in each.tasks}
-        silent = {
-            name
-            for each in _actives(self.running)
-            if each.processor_id in ends
-            for name in each.tasks
-            if not self.version or name in staying
-        } | {name for name in self.silent if not self.version or name in staying}
+        ending = tuple(each for each in self.running if each.processor_id in ends)
+        silent = _active_tasks(ending) | self.silent
+        silent = silent & _active_tasks(self.wanted) if self.version else silent
         since_ms = self.silent_since_ms if self.silent else now_ms
         return replace(self, silent=frozenset(silent), silent_since_ms=since_ms)
 
 
 def _actives(containers: Containers) -> Containers:
     return tuple(each for each in containers if each.mode is TaskMode.ACTIVE)
+
+
+def _active_tasks(containers: Containers) -> set[str]:
+    return {name for each in _actives(containers) for name in each.tasks}
 
 
 def _without(starting: Mapping[str, int], ids: Collection[str]) -> dict[str, int]:
