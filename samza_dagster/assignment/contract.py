@@ -28,7 +28,8 @@ class TaskLocality:
 
 
 class Grouper(Protocol):
-    """Gives each processor its tasks; pure, and indifferent to the order of what it is given.
+    """Gives each processor its tasks; pure, and indifferent to the order of what it is given (but for one of
+    Samza's, `by_container_ids`, where it deals in turn).
 
     `tasks` may have standbys among them (a standalone group's; a cluster gives each container
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran

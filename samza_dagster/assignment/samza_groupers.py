@@ -75,7 +75,7 @@ def by_container_ids(
 ) -> dict[str, ContainerModel]:
     """`GroupByContainerIds`: where locations are known, each task to the first processor at its last
     location that has less than its share, rounded down, the others to the first with less than
-    that, then in turn. Without locations (Samza: without host affinity): dealt in turn.
+    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the order given.
 
     Of more processors than tasks, the first by name have one each.
     """

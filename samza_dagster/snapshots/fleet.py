@@ -161,8 +161,10 @@ class _Taking:
         self._lap("reports")
         speeds = remembered.result()
         self._lap("history")
+        # A reporter whose clock is ahead makes no other task silent.
+        newest_ms = {topic: min(ms, self._at_ms) for topic, ms in self._newest_ms.items()}
         judge = Judge(
-            *(self._store, self._servers, self._client, self._unread, self._newest_ms),
+            *(self._store, self._servers, self._client, self._unread, newest_ms),
             *(self._at_ms, window, self._bounds, speeds),
         )
         pieces = {it: self._pieces[it] for it in (NO_JOB, *self._jobs) if it in self._pieces}

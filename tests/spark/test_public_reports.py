@@ -145,6 +145,17 @@ def test_a_standby_is_silent_by_the_newest_record_of_its_topic(
     assert standby["status"] == "silent"
 
 
+def test_a_report_of_a_clock_that_is_ahead_makes_no_other_standby_silent(
+    reported: Reported,
+) -> None:
+    """Two hours, which is too little to be refused: it came now at the latest."""
+    reported.write(5)
+    reported.report(4, NOW_MS - 5_000)
+    reported.topics.fill(reported.metrics, [report("other", 4, NOW_MS + 2 * HOUR_MS)])
+    (standby,) = reported.take().rows("standby_readiness")
+    assert standby["status"] != "silent"
+
+
 def test_scylladb_1745_a_late_writer_brings_nothing_back(reported: Reported) -> None:
     """A snapshot of before commits after one that saw the deletion: the next one sees what Kafka holds."""
 

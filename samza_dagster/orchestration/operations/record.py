@@ -94,7 +94,7 @@ class RunLedger:
 
 
 def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | None:
-    """Whether the newest result passed of those that weren't there when a run of the chain asked first.
+    """Return whether the first result passed that wasn't there when a run of the chain asked first.
 
     None while there is no such result. That run remembers which were there.
     """
@@ -107,8 +107,8 @@ def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | N
         remember(instance, run.run_id, JUDGED_AFTER, sorted(found))
         return None
     new = [one for number, one in found.items() if number not in before]
-    newest = max(new, key=lambda one: one[1], default=None)
-    return None if newest is None else newest[0].passed
+    first = min(new, key=lambda one: one[1], default=None)
+    return None if first is None else first[0].passed
 
 
 def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Progress]:
