@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.lag import Heard, HostClock, clocks, heard, newest_reports
+from samza_dagster.lag import Heard, HostClock, all_silent, clocks, heard, newest_reports
 
 pytestmark = pytest.mark.unit
 SKEW = st.integers(-(10**9), 10**9)
@@ -28,6 +28,29 @@ def test_a_mark_that_changed_is_new_and_one_that_did_not_is_silence() -> None:
 def test_nothing_was_heard_later_than_now() -> None:
     """The observer's clock was set back: what lasts has lasted for as long as it can tell."""
     assert heard({"a": Heard(5, 100)}, {"a": 5}, 40) == {"a": Heard(5, 40)}
+
+
+@pytest.mark.parametrize(
+    ("reported_ms", "since_ms", "worked_ms", "silent"),
+    [
+        ([4_000, 1_000], 0, 0, "16 s"),
+        ([4_000, 11_000], 0, 0, ""),
+        # a deployment that was seen first later, or a commit that came: then the reporters are broken
+        ([4_000], 11_000, 0, ""),
+        ([4_000], 0, 11_000, ""),
+        ([4_000], 9_000, 10_000, "10 s"),
+        ([], 0, 0, ""),
+    ],
+)
+def test_a_job_is_silent_once_none_of_its_containers_reports_or_commits(
+    reported_ms: list[int], since_ms: int, worked_ms: int, silent: str
+) -> None:
+    """For ten seconds. Of one that never reported nothing can be told."""
+    reports = [*(Heard(1, at_ms) for at_ms in reported_ms), Heard(0, 19_000)]
+    told = all_silent(
+        reports, since_ms=since_ms, worked_ms=worked_ms, now_ms=20_000, after_ms=10_000
+    )
+    assert silent in told if silent else not told
 
 
 @given(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,33 @@ def test_each_record_is_dealt_once(lengths: list[tuple[int, int]], size: int) ->
         assert all(a.end == b.start for a, b in itertools.pairwise(mine))
 
 
+def message(offset: int, error: KafkaError | None = None) -> Any:
+    """A record without a value, or what the brokers say in place of one."""
+    told = {"topic": "t", "partition": 0, "offset": offset, "error": error, "value": None}
+    told |= {"timestamp": (1, 7_000)}
+    return SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
+
+
+def consumer(consume: Callable[..., list[Any]]) -> Any:
+    return SimpleNamespace(assign=lambda _: None, close=lambda: None, consume=consume)
+
+
+def test_a_range_that_the_brokers_refuse_half_way_is_told_as_unread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A right that was taken away meanwhile: what was read till then isn't all. What passes by itself is no refusal."""
+    whole = span("t", 0, 4)
+    passing, refused = (
+        KafkaError(code, retriable=code == KafkaError.NOT_LEADER_FOR_PARTITION)
+        for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    )
+    came = iter([[message(0), message(1)], [message(2, passing)], [message(2, refused)]])
+    monkeypatch.setattr(KafkaCluster, "reader", lambda *_, **__: consumer(lambda *_: next(came)))
+    ((one, why),) = Readers("", {}, 7_000).part([whole]).unread
+    assert one == whole
+    assert why.seen == "no right to read topic t"
+
+
 @pytest.mark.parametrize(
     ("pauses", "read"),
     [((0.6, 0.6, 0.6, 0.6), 4), ((0.6, 0.6, 1.2, 0.6), 2)],
@@ -79,14 +107,9 @@ def test_a_range_is_read_for_as_long_as_the_brokers_answer(
     def consume(*_: object) -> list[Any]:
         passed = next(steps)
         now_s[0] += passed
-        at = next(offsets) if passed == 0 else None
-        told = {"topic": "t", "partition": 0, "offset": at, "error": None, "value": None}
-        told |= {"timestamp": (1, 7_000)}
-        message = SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
-        return [] if at is None else [message]
+        return [] if passed else [message(next(offsets))]
 
-    consumer = SimpleNamespace(assign=lambda _: None, close=lambda: None, consume=consume)
-    monkeypatch.setattr(KafkaCluster, "reader", lambda *_, **__: consumer)
+    monkeypatch.setattr(KafkaCluster, "reader", lambda *_, **__: consumer(consume))
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     found = Readers("", {}, 7_000).part([whole])
     assert next(offsets) == read
