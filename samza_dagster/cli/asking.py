@@ -17,7 +17,6 @@ from samza_dagster.model import PlacementResponse, StatusCode
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, Plan, Request
-    from samza_dagster.client.checks import Permitted
 
 _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 2}
 
@@ -41,17 +40,9 @@ def to_option(help_text: str, **how: Any) -> Callable[..., Any]:
     )
 
 
-def _permitted(allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool) -> Permitted:
-    return {
-        "allow_unknown_host": allow_unknown_host,
-        "or_any_legal": or_any_legal,
-        "beyond_budget": beyond_budget,
-    }
-
-
 permitted_options = gathered(
     "permitted",
-    _permitted,
+    dict[str, bool],
     click.option(
         "--allow-unknown-host",
         is_flag=True,
@@ -64,7 +55,7 @@ permitted_options = gathered(
     ),
     beyond_budget_option,
 )
-"""Adds what is asked for although it would be refused; the command gets `permitted`."""
+"""Adds what is asked for although it would be refused; the command gets it as `permitted` (`Permitted`)."""
 
 
 def leave(responses: Sequence[PlacementResponse]) -> NoReturn:

@@ -49,7 +49,8 @@ def gathered(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds options to a command, which gets what `make` makes of their values as `name`."""
-    taken = _names(options)
+    probe = functools.reduce(lambda command, option: option(command), options, lambda: None)
+    taken = [each.name for each in click.command()(probe).params if each.name]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -62,18 +63,6 @@ def gathered(
         return with_made
 
     return decorate
-
-
-def _names(options: tuple[Callable[[Any], Any], ...]) -> list[str]:
-    """The parameters by which a command gets their values."""
-
-    def command() -> None:
-        """Stands for a command."""
-
-    for option in options:
-        option(command)
-    parameters = click.command()(command).params
-    return [parameter.name for parameter in parameters if parameter.name]
 
 
 def not_empty(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

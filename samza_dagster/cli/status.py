@@ -68,7 +68,11 @@ def _show(client: PlacementClient, what: str | None, look: bool, as_json: bool) 
     if what is None:
         with busy("Reading the job …"):
             view = client.known_view()
-        _show_job(view, as_json, _life(client, view) if look else known_life(view))
+        life = known_life(view)
+        if look:
+            with busy("Waiting for a report of any container …"):
+                life = looked_for(client, view)
+        _show_job(view, as_json, life)
         end_if_unread(view)
         _end_if_yarn_is_unread(view)
     elif _UUID.fullmatch(what):
@@ -95,11 +99,6 @@ def _end_if_yarn_is_unread(view: JobView) -> None:
             "whether the job runs, aren't known."
         )
         raise click.exceptions.Exit(Unreachable.exit_code)
-
-
-def _life(client: PlacementClient, view: JobView) -> SignsOfLife | None:
-    with busy("Waiting for a report of any container …"):
-        return looked_for(client, view)
 
 
 def _show_job(view: JobView, as_json: bool, life: SignsOfLife | None) -> None:
@@ -352,25 +351,19 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         history = client.history(
             processor_id, limit=_SHOWN, of_stream_alone=view.unread is not None
         )
-    actions = tuple(a for a in view.actions if a.processor_id == processor_id)
-    queued = tuple(a for a in view.queued if a.processor_id == processor_id)
-    mine = replace(
-        view,
-        failovers=tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id)),
-        orphans=tuple(g for g in view.orphans if g.processor_id == processor_id),
-        over=tuple(a for a in view.over if a.processor_id == processor_id),
-    )
+    about = {
+        name: tuple(one for one in getattr(view, name) if one.processor_id == processor_id)
+        for name in ("actions", "queued", "orphans", "over")
+    }
+    here = tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id))
+    mine = replace(view, failovers=here, **about)
     if as_json:
+        of_view = (*about, "failovers", "unread")
         print_json(
             {
                 "processor": processor.to_json(),
-                "actions": [a.to_json() for a in actions],
-                "queued": [a.to_json() for a in queued],
                 "history": [r.to_wire() for r in history],
-                "failovers": [f.to_json() for f in mine.failovers],
-                "orphans": [g.to_json() for g in mine.orphans],
-                "over": [a.to_json() for a in mine.over],
-                "unread": view.unread,
+                **{name: value for name, value in mine.to_json().items() if name in of_view},
             }
         )
         return view
@@ -385,7 +378,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
             f"Warning: {processor_id} fails again and again ({processor.failures} times in all): "
             "it is started at longer intervals"
         )
-    _print_actions((*actions, *queued))
+    _print_actions((*mine.actions, *mine.queued))
     _print_troubles(mine)
     tell_over(mine.over)
     if history:

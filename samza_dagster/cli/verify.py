@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -150,14 +151,7 @@ def _document(verdict: Verdict, history: AuditHistory) -> dict[str, Any]:
         "unread": history.unread,
         "starts": dict(verdict.starts),
         "predecessors": dict(verdict.ways),
-        "violation": {
-            "position": violation.position,
-            "number": violation.number,
-            "rule": violation.rule.value,
-            "seen": violation.seen,
-        }
-        if violation
-        else None,
+        "violation": asdict(violation) if violation else None,
     }
 
 

@@ -23,13 +23,11 @@ INTERVAL_MS = 60_000
 """Samza's default."""
 
 
-def reported(
-    ahead_ms: Mapping[str, int], *, by_broker: bool = False, intervals: int = 4
-) -> list[StandingReport]:
+def reported(ahead_ms: Mapping[str, int], *, by_broker: bool = False) -> list[StandingReport]:
     """As each of these hosts has reported, spread over the interval, each by a clock so far ahead."""
     moments = sorted(
         (interval * INTERVAL_MS + number * INTERVAL_MS // len(ahead_ms), host)
-        for interval in range(intervals)
+        for interval in range(4)
         for number, host in enumerate(ahead_ms)
     )
     return [

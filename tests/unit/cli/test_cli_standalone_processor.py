@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cli.standalone_processor import settings_of, state_dir_of
+from samza_dagster.cli.processor import settings_of, state_dir_of
 from samza_dagster.errors import InvalidInput
 from samza_dagster.standalone.processor import Settings
 

@@ -30,14 +30,6 @@ DOCUMENTED = [
 ]
 
 
-def test_help_names_nothing_that_isnt_built(commands: Any) -> None:
-    """What is built the reference lists, and is held against it."""
-    text = commands.run("--help").stdout
-    for name in ("pause", "resume"):
-        assert name not in text
-        assert commands.run(name).exit_code == 2
-
-
 def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
     """One document on stdout, so that a script never has to read a message."""
     document = commands.json("place", "0", code=2)
