@@ -40,7 +40,7 @@ from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import WHO
 from samza_dagster.orchestration.watch.auto_failover import ACKNOWLEDGE, NAME
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER
+from samza_dagster.orchestration.watch.failover import FAIL_OVER
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.rig.bounce_steps import after_holds, spread
 from tests.rig.cockpit import PATIENCE_S, Cockpit, cockpit

@@ -106,5 +106,3 @@ def _as_text(value: object, info: ValidationInfo) -> str:
 
 Text = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
 """A text in YAML, or a whole number: Pydantic alone takes `on` for 1."""
-IntervalS = Annotated[int, Within(1, 3_600)]
-"""Seconds between two ticks of a sensor."""

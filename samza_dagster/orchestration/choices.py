@@ -11,7 +11,6 @@ processor may go to now, once it is chosen. It can be launched as it is: the fir
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
-from collections.abc import Collection
 from contextlib import closing
 from functools import cache
 from typing import Any
@@ -22,8 +21,7 @@ from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import ANY_HOST, STANDBY
 from samza_dagster.orchestration.config import MOST_DESTINATIONS, OR
-from samza_dagster.orchestration.job_sensor import side_by_side, started
-from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.job_sensor import TickResult, job_sensor, side_by_side
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import (
     BY_HOST,
@@ -34,9 +32,7 @@ from samza_dagster.orchestration.tags import (
     subject_of,
     tags_from_run_config,
 )
-from samza_dagster.orchestration.ticks import least_seconds
 
-SENSOR = "choices"
 BACKFILL = "dagster/backfill"
 BY_PROCESSOR = frozenset(
     {
@@ -49,44 +45,23 @@ TO_A_HOST = "move_container"
 
 
 @cache
-def processors_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<job>/processors`: the processors of a job, named as tag `samza/job` names it.
+def keys_of(job: str, what: str) -> dg.DynamicPartitionsDefinition:
+    """`<job>/<what>`: the `processors` or the `hosts` of a job, named as tag `samza/job` names it, or `*/jobs`.
 
     As it is written: names and ids may have `_`, so `a/b_c` isn't `a_b/c` with another sign.
     """
-    return dg.DynamicPartitionsDefinition(name=f"{job}/processors")
-
-
-@cache
-def hosts_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`<job>/hosts`: the hosts of a job, named as tag `samza/job` names it."""
-    return dg.DynamicPartitionsDefinition(name=f"{job}/hosts")
-
-
-@cache
-def jobs_of(job: str) -> dg.DynamicPartitionsDefinition:
-    """`*/jobs`: the Samza jobs of a component of several, each as tag `samza/job` names it."""
-    return dg.DynamicPartitionsDefinition(name=f"{job}/jobs")
-
-
-def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
-    """Return what one chooses for a placement job; None for one that is about the one Samza job there is."""
-    if action in BY_PROCESSOR:
-        return processors_of(job)
-    if action in BY_HOST:
-        return hosts_of(job)
-    return jobs_of(job) if is_of_all(job) else None
+    return dg.DynamicPartitionsDefinition(name=f"{job}/{what}")
 
 
 def choice_of_a_job(
     action: str, job: str, samza: SamzaClientResource | None = None
 ) -> dg.PartitionedConfig[Any] | None:
-    """Return the choice for a placement job, and what the form says once it is made.
+    """Return the choice for a placement job, and what the form says once it is made; None without one.
 
     The run is tagged with its Samza job and its container group: by these the queue has its limits.
     """
-    choices = choices_for(action, job)
-    if choices is None:
+    what = "processors" if action in BY_PROCESSOR else "hosts" if action in BY_HOST else "jobs"
+    if what == "jobs" and not is_of_all(job):
         return None
 
     def tags_of(key: str) -> dict[str, str]:
@@ -102,7 +77,7 @@ def choice_of_a_job(
         return {"ops": {f"plan_{action}": {"config": config}}} if offered else {}
 
     return dg.PartitionedConfig(
-        partitions_def=choices,
+        partitions_def=keys_of(job, what),
         run_config_for_partition_key_fn=config_of,
         tags_for_partition_key_fn=tags_of,
     )
@@ -155,11 +130,6 @@ def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
     )
 
 
-def changes(known: Collection[str], there: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return what is to be added to the known keys, and what to be deleted. Pure."""
-    return sorted(set(there) - set(known)), sorted(set(known) - set(there))
-
-
 def choices_sensor(
     job: str, interval_s: int = 30, *, running: bool = True, prefix: str = ""
 ) -> dg.SensorDefinition:
@@ -167,19 +137,8 @@ def choices_sensor(
 
     `job` is the value of tag `samza/job`; that of each, in a component of several.
     """
-    samza_key = named(prefix, "samza")
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name=named(prefix, SENSOR),
-        minimum_interval_seconds=least_seconds(interval_s),
-        default_status=started(running),
-        description="Keeps the processors and hosts that the Launchpad offers current.",
-        required_resource_keys={samza_key},
-    )
-    def choices(
-        context: dg.SensorEvaluationContext, **_named: object
-    ) -> dg.SensorResult | dg.SkipReason:
-        samza: SamzaClientResource = getattr(context.resources, samza_key)
+    def look(context: dg.SensorEvaluationContext, samza: SamzaClientResource) -> TickResult:
         try:
             jobs = samza.each()
         except SamzaDagsterError as error:
@@ -192,15 +151,16 @@ def choices_sensor(
         # What couldn't be read is taken to be as it was.
         unread = tuple(f"{tag}/" for tag, one in found.items() if isinstance(one, str))
         offered = [
-            (processors_of(job), [key for units, _ in read for key in units]),
-            (hosts_of(job), [key for _, hosts in read for key in hosts]),
+            (keys_of(job, "processors"), [key for units, _ in read for key in units]),
+            (keys_of(job, "hosts"), [key for _, hosts in read for key in hosts]),
         ]
         if is_of_all(job):
-            offered.append((jobs_of(job), list(found)))
+            offered.append((keys_of(job, "jobs"), list(found)))
         requests: list[Any] = []
         for of, there in offered:
             known = context.instance.get_dynamic_partitions(str(of.name))
-            new, gone = changes([key for key in known if not key.startswith(unread)], there)
+            new = sorted({*there} - {*known})
+            gone = sorted({key for key in known if not key.startswith(unread)} - {*there})
             requests += [of.build_add_request(new)] if new else []
             requests += [of.build_delete_request(gone)] if gone else []
             summaries.append(f"{of.name}: {len(there)}, {len(new)} new, {len(gone)} gone")
@@ -210,7 +170,14 @@ def choices_sensor(
             skip_reason="; ".join(summaries)[:2_000], dynamic_partitions_requests=requests
         )
 
-    return choices
+    return job_sensor(
+        "choices",
+        look,
+        prefix=prefix,
+        interval_s=interval_s,
+        running=running,
+        description="Keeps the processors and hosts that the Launchpad offers current.",
+    )
 
 
 def _offered(samza: SamzaClientResource, is_one_of_many: bool) -> tuple[list[str], list[str]]:

@@ -29,16 +29,16 @@ from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.bounce.job import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounds import Text, text, text_of
-from samza_dagster.orchestration.choices import choices_sensor, jobs_of
+from samza_dagster.orchestration.choices import choices_sensor, keys_of
 from samza_dagster.orchestration.config import check_job_name
 from samza_dagster.orchestration.history.sensor import (
     placement_history_spec,
     placement_responses_sensor,
 )
 from samza_dagster.orchestration.jobs import (
+    BY_AUTO_FAILOVER,
     BY_OWN_REQUEST,
     BY_WHOLE_PROCESSOR,
-    failover_jobs,
     of_component,
     placement_jobs,
 )
@@ -81,20 +81,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
     Connection values that the YAML leaves out come from the environment and the configuration file,
-    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`.
-    Secrets never stand in the YAML: `client_config_env` names the environment
-    variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
-    one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
-    that Kafka has a coordinator stream of, or ZooKeeper a group. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
-    and is the first part of asset keys: of several components in one code location, all but one
-    need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
-    standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
-    where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
-    runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
-    coordinates: what is moved is a task, from location to location, and what is restarted a processor;
-    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock,
-    `snapshots` Spark's looks at all of its jobs. `build_defs` puts together what the
-    `build_*` methods give; override any of them.
+    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`, and no secret stands
+    in the YAML. A pattern among `jobs` is of those that Kafka has a coordinator stream of, or ZooKeeper
+    a group; which of several a run is about is its partition. In a `standalone` deployment what is moved
+    is a task, from location to location, and what is restarted a processor. `build_defs` puts
+    together what the `build_*` methods give; override any of them.
     """
 
     bootstrap_servers: Annotated[str, _is(described("bootstrap_servers"))] = ""
@@ -313,7 +304,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     def build_jobs(self) -> list[Any]:
         """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
         return [
-            *self._own([*placement_jobs(self.tag), acknowledge_job(self.tag)]),
+            *self._jobs.values(),
             snapshot_assets_job(self.tag, self.prefix, self._snapshot_of),
             fleet_job(self.tag, self.prefix),
         ]
@@ -322,7 +313,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """What records outcomes, offers choices, and watches the jobs."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         tag, prefix = self.tag, self.prefix
-        launched = self._own(failover_jobs(tag))
+        launched = [self._jobs[name] for name in BY_AUTO_FAILOVER if name in self._jobs]
         return [
             placement_responses_sensor(
                 interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix
@@ -333,23 +324,18 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             invariants_sensor(self.invariants, self.policies, prefix),
         ]
 
-    def _own(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
-        """The jobs as the component has them; each made once, as a sensor launches the very definition.
+    @cached_property
+    def _jobs(self) -> dict[str, dg.JobDefinition]:
+        """Each by its name without a prefix, made once: a sensor launches the very definition.
 
         Without those that a standalone group can't serve.
         """
-        if self.is_standalone:
-            jobs = [job for job in jobs if job.name not in BY_OWN_REQUEST]
-        for job in jobs:
-            if job.name not in self._made:
-                self._made[job.name] = of_component(
-                    job,
-                    self.tag,
-                    self.prefix,
-                    self._resources_of(job.name),
-                    self._resources.get("samza"),
-                )
-        return [self._made[job.name] for job in jobs]
+        samza = self._resources.get("samza")
+        return {
+            job.name: of_component(job, self.tag, self.prefix, self._resources_of(job.name), samza)
+            for job in (*placement_jobs(self.tag), acknowledge_job(self.tag))
+            if not (self.is_standalone and job.name in BY_OWN_REQUEST)
+        }
 
     def _resources_of(self, job: str) -> dict[str, Any]:
         """The resources that a job has for itself; all others are the code location's."""
@@ -366,10 +352,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     def _resources(self) -> dict[str, Any]:
         return self.build_resources()
 
-    @cached_property
-    def _made(self) -> dict[str, dg.JobDefinition]:
-        return {}
-
     def build_schedules(self) -> list[dg.ScheduleDefinition]:
         """A rolling bounce by the clock for each of `bounces`, and the snapshots."""
         return [
@@ -379,7 +361,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_assets(self) -> list[Any]:
         """Snapshots, the history of placement and of bounces, the overview, and checks."""
-        prefix, partitions = self.prefix, jobs_of(self.tag) if self.jobs else None
+        prefix, partitions = self.prefix, keys_of(self.tag, "jobs") if self.jobs else None
         about = ", ".join(self.jobs) or self.job
         return [
             snapshot_assets(prefix, self.snapshots),

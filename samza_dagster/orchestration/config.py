@@ -113,8 +113,8 @@ class SaidConfig(OpConfig):
     )
 
 
-class AskedConfig(SaidConfig):
-    """Who asks and why, how long an op waits, and whether it is only to be shown."""
+class RunConfig(SaidConfig):
+    """What every run that changes a placement is told."""
 
     timeout_s: int | None = Field(
         default=None,
@@ -125,11 +125,6 @@ class AskedConfig(SaidConfig):
         "Empty: the policy's.",
     )
     dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
-
-
-class RunConfig(AskedConfig):
-    """What every run that changes a placement is told."""
-
     request_expiry_s: int | None = Field(
         default=None,
         ge=1,

@@ -44,6 +44,7 @@ class JobTick:
 TickResult = dg.SensorResult | dg.SkipReason
 Ticking = Callable[[JobTick, SamzaClientResource], TickResult]
 Asking = Callable[[JobTick, SamzaClientResource, PlacementClient], TickResult]
+Look = Callable[[dg.SensorEvaluationContext, SamzaClientResource], TickResult]
 Found = TypeVar("Found")
 
 
@@ -60,16 +61,8 @@ class JobCursors(Versioned):
     failing: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
-def cursor_of(cursor: str | None, samza: SamzaClientResource) -> str | None:
-    """Return a job's own part of a sensor's cursor."""
-    if samza.partition is None:
-        return cursor
-    kept = JobCursors.read(cursor)
-    return kept.cursors.get(samza.partition) if kept is not None else None
-
-
-def by_a_client(tick: Asking) -> Ticking:
-    """Give the tick a client of its own, which is closed after it; skip it while Kafka is away."""
+def in_each_job(tick: Asking) -> Look:
+    """Return what a sensor does that gives the tick of each job a client, and skips it while Kafka is away."""
 
     def asked(one: JobTick, samza: SamzaClientResource) -> TickResult:
         try:
@@ -78,21 +71,24 @@ def by_a_client(tick: Asking) -> Ticking:
         except Unreachable as error:
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
 
-    return asked
+    return lambda context, samza: of_every_job(context, samza, asked)
 
 
 def job_sensor(
     name: str,
-    tick: Ticking,
+    look: Look,
     *,
-    prefix: str = "",
+    prefix: str,
     interval_s: int,
     running: bool,
     description: str,
     jobs: Sequence[Any] = (),
     job_name: str | None = None,
 ) -> dg.SensorDefinition:
-    """Make a sensor that ticks every `interval_s`; `jobs`, or the one of that name, are what it launches."""
+    """Make a sensor that looks every `interval_s`; `jobs`, or the one of that name, are what it launches.
+
+    `running`: it is on when it is first deployed.
+    """
     samza = named(prefix, "samza")
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
@@ -100,20 +96,15 @@ def job_sensor(
         jobs=list(jobs) or None,
         job_name=None if jobs else job_name,
         minimum_interval_seconds=least_seconds(interval_s),
-        default_status=started(running),
+        default_status=dg.DefaultSensorStatus("RUNNING" if running else "STOPPED"),
         description=description,
         required_resource_keys={samza},
     )
     # Dagster hands resources over by name as well when a sensor is called as a function.
     def looks(context: dg.SensorEvaluationContext, **_named: object) -> TickResult:
-        return of_every_job(context, getattr(context.resources, samza), tick)
+        return look(context, getattr(context.resources, samza))
 
     return looks
-
-
-def started(running: bool) -> dg.DefaultSensorStatus:
-    """Say whether a sensor is on when it is first deployed."""
-    return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
 
 
 def side_by_side(

@@ -37,15 +37,10 @@ from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 
-def _carry_out(planned: Any) -> None:
+def _carry_out(planned: Any, *, makes_room: bool = False) -> None:
     plan = getattr(planned, PLAN)
-    verify_placement(plan, [move(plan, stop(plan, reserve(plan)))])
-
-
-def _carry_out_with_standby(planned: Any) -> None:
-    plan = getattr(planned, PLAN)
-    away = move_standby_away(plan)
-    verify_placement(plan, [away, move(plan, stop(plan, reserve(plan, away)))])
+    away = [move_standby_away(plan)] if makes_room else []
+    verify_placement(plan, [*away, move(plan, stop(plan, reserve(plan, *away)))])
 
 
 @dg.graph(name="move_with_standby")
@@ -55,7 +50,7 @@ def move_with_standby_graph() -> None:
     The standby first leaves for a host away from source and destination; then the
     active's new place is reserved, the active is stopped, started there and verified.
     """
-    _carry_out_with_standby(plan_move_with_standby())
+    _carry_out(plan_move_with_standby(), makes_room=True)
 
 
 @dg.graph(name="fail_over")
@@ -64,7 +59,7 @@ def fail_over_graph() -> None:
 
     The standby gets a new place afterwards: faster, and without a warm copy meanwhile.
     """
-    _carry_out_with_standby(plan_fail_over())
+    _carry_out(plan_fail_over(), makes_room=True)
 
 
 @dg.graph(name="move_container")
@@ -107,16 +102,13 @@ BY_OWN_REQUEST = frozenset({"fail_over", "spin_up_standby", "move_via_new_standb
 BY_WHOLE_PROCESSOR = frozenset({"restart_container", "rolling_bounce"})
 """What restarts a standalone group's processors, with all their tasks."""
 
+BY_AUTO_FAILOVER = ("fail_over", "move_with_standby", "restart_container")
+"""What sensor `auto_failover` launches."""
+
 
 def placement_jobs(job: str) -> list[dg.JobDefinition]:
     """The placement jobs of one Samza job; tagged with `job` as `samza/job`."""
     return [*(_to_job(graph, job) for graph in GRAPHS), rolling_bounce_job(job)]
-
-
-def failover_jobs(job: str) -> list[dg.JobDefinition]:
-    """The placement jobs that sensor `auto_failover` launches."""
-    graphs = (fail_over_graph, move_with_standby_graph, restart_container_graph)
-    return [_to_job(graph, job) for graph in graphs]
 
 
 def of_component(

@@ -7,7 +7,7 @@ from typing import Annotated
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.bounds import IntervalS, Within
+from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
 
 
@@ -34,7 +34,7 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
         " that is more than lag_limit. Its pace is what the newest published readiness tells; one that"
         " is too old isn't used. 0: by records alone.",
     )
-    sensor_interval_s: IntervalS = Field(
+    sensor_interval_s: Annotated[int, Within(1, 3_600)] = Field(
         default=5,
         description="Between two ticks of a sensor; of those of checks twice that, of choices 30 s at least.",
     )

@@ -181,16 +181,14 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
         Where it has none of its own, those of the file that the configuration names.
         """
-        if not self.client_config and not self.client_config_env:
-            return configuration().client_settings()
-        return settings_with_secrets("client_config", self.client_config, self.client_config_env)
+        own = settings_with_secrets("client_config", self.client_config, self.client_config_env)
+        return own or configuration().client_settings()
 
     def zookeeper_settings(self) -> dict[str, str]:
         """How to log in at ZooKeeper; as `settings`."""
         plain, from_environment = self.zookeeper_config, self.zookeeper_config_env
-        if not plain and not from_environment:
-            return configuration().zookeeper_settings()
-        return settings_with_secrets("zookeeper_config", plain, from_environment)
+        own = settings_with_secrets("zookeeper_config", plain, from_environment)
+        return own or configuration().zookeeper_settings()
 
     def connection(self) -> Connection:
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""

@@ -93,12 +93,12 @@ def subject_of(partition: str, job: str) -> str:
     return "" if partition == job else partition.removeprefix(f"{job}/")
 
 
-def names_within(names: Iterable[str], most_bytes: int = MOST_TAG_BYTES) -> str:
+def names_within(names: Iterable[str]) -> str:
     """As many of the names, joined by commas, as a tag's value takes; the first ones."""
     kept, size = list[str](), 0
     for name in names:
         size += len(name.encode()) + 1
-        if size > most_bytes + 1:
+        if size > MOST_TAG_BYTES + 1:
             break
         kept.append(name)
     return ",".join(kept)

@@ -13,6 +13,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import checks
 from samza_dagster.orchestration.watch.checks import invariants_sensor, outside_checks
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from tests.rig.sensor_ticks import ticked
 
 Evaluation = dg.AssetCheckEvaluation
 
@@ -33,17 +34,11 @@ class Stage:
         told: dict[str, Evaluation] = {}
         for _ in range(times):
             self.world.now_ms += 10_000
-            resources = {"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")}
-            with dg.build_sensor_context(
-                instance=self.instance, cursor=self.cursor, resources=resources
-            ) as context:
-                result = self.sensor(context)
+            samza = LookoutSamza(bootstrap_servers="here", job_name="demo")
+            result = ticked(self.instance, self.sensor, samza, self.cursor)
             assert isinstance(result, dg.SensorResult)
-            told = {}
-            for event in result.asset_events or []:
-                assert isinstance(event, Evaluation)
-                self.instance.report_runless_asset_event(event)
-                told[event.check_name] = event
+            events = (e for e in result.asset_events or [] if isinstance(e, Evaluation))
+            told = {event.check_name: event for event in events}
             if kept:
                 self.cursor = result.cursor
         return told

@@ -6,71 +6,22 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from lookout import LOOKOUTS, Lookout, LookoutSamza
+from lookout import FailoverStage as Stage
+from lookout import failover_stages
+from run_results import failure
 
-from samza_dagster.orchestration.jobs import failover_jobs
-from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.tags import CASE, GROUP, JOB, WHO, WHY
-from samza_dagster.orchestration.watch import auto_failover as module
-from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.reported import acknowledgement, history, with_events
-from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.dagster
 
 
-class Stage:
-    """A world, an instance, and the sensor between them."""
-
-    def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
-        self.world = world
-        self.instance = instance
-        self.cursor: str | None = None
-        self.said = ""
-        self.events: list[dg.AssetObservation] = []
-
-    def tick(self, mode: str = "act", prefix: str = "") -> list[dg.RunRequest]:
-        self.world.now_ms += 5_000
-        self.world.alive()
-        sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode}))
-        samza = LookoutSamza(bootstrap_servers="here", job_name="demo", prefix=prefix)
-        with dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources={"samza": samza}
-        ) as context:
-            result = sensor(context)
-        if isinstance(result, dg.SkipReason):
-            self.said = result.skip_message or ""
-            return []
-        assert isinstance(result, dg.SensorResult)
-        for event in result.asset_events or []:
-            assert isinstance(event, dg.AssetObservation)
-            self.instance.report_runless_asset_event(event)
-            self.events.append(event)
-        self.cursor = result.cursor
-        self.said = result.skip_reason.skip_message or "" if result.skip_reason else ""
-        return list(result.run_requests or [])
-
-    def run(self, job: dg.JobDefinition, config: object) -> dg.ExecuteInProcessResult:
-        return job.execute_in_process(
-            run_config=config,
-            instance=self.instance,
-            resources={
-                "samza": LookoutSamza(bootstrap_servers="here", job_name="demo"),
-                "samza_policies": PlacementPolicies(verify_timeout_s=0),
-            },
-            raise_on_error=False,
-        )
-
-
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    world = LOOKOUTS["here"] = Lookout()
-    monkeypatch.setattr(module.time, "time_ns", lambda: world.now_ms * 1_000_000)
-    monkeypatch.setattr(module, "since_boot", lambda: ("this boot", world.now_ms))
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield Stage(world, instance)
-    LOOKOUTS.clear()
+def stage() -> Iterator[Stage]:
+    with failover_stages("") as (made,):
+        yield made
 
 
 def asked_run(stage: Stage) -> dg.RunRequest:
@@ -95,20 +46,10 @@ def test_its_tick_asks_nothing_and_requests_one_run(stage: Stage) -> None:
     assert stage.tick() == []
 
 
-def test_from_the_event_to_the_run_are_fifteen_seconds_at_most(stage: Stage) -> None:
-    """A tick every five seconds, and two looks that say the same."""
-    stage.tick()
-    began_ms = stage.world.now_ms + 1
-    asked_run(stage)
-    told_at = stage.events[0].metadata["told_at"].value
-    assert isinstance(told_at, float)
-    assert told_at * 1000 - began_ms <= 15_000
-
-
-def test_the_run_of_a_job_under_a_prefix_has_that_job_s_tags(stage: Stage) -> None:
+def test_the_run_of_a_job_under_a_prefix_has_that_job_s_tags() -> None:
     """Another cluster may have a job of that name and id."""
-    stage.world.words["host-0"] = 15_000
-    (run,) = [run for _ in range(3) for run in stage.tick(prefix="east")]
+    with failover_stages("east") as (stage,):
+        run = asked_run(stage)
     assert (run.tags[JOB], run.tags[GROUP]) == ("east/demo/1", "east/demo/1/0")
     assert run.job_name == "east_fail_over"
 
@@ -117,7 +58,7 @@ def test_advice_says_what_to_run_and_asks_nothing(stage: Stage) -> None:
     """The default."""
     stage.world.words["host-0"] = 15_000
     for _ in range(6):
-        assert stage.tick("advise") == []
+        assert stage.tick(mode="advise") == []
     assert stage.world.asked == {}
     (event,) = stage.events
     told = {name: value.value for name, value in event.metadata.items()}
@@ -130,10 +71,10 @@ def test_its_end_is_told_once(stage: Stage) -> None:
     """And by whom it was over isn't claimed."""
     stage.world.words["host-0"] = 15_000
     for _ in range(4):
-        stage.tick("advise")
+        stage.tick(mode="advise")
     stage.world.words["host-0"] = 100
     for _ in range(6):
-        stage.tick("advise")
+        stage.tick(mode="advise")
     assert [event.tags["samza/event"] for event in stage.events] == [
         "auto-failover",
         "auto-failover-over",
@@ -155,7 +96,7 @@ def test_a_broker_that_is_away_leaves_the_cursor_alone(stage: Stage) -> None:
 
 
 def fail_over(stage: Stage, run: dg.RunRequest) -> dg.ExecuteInProcessResult:
-    (job,) = (job for job in failover_jobs("demo/1") if job.name == run.job_name)
+    (job,) = (job for job in placement_jobs("demo/1") if job.name == run.job_name)
     return stage.run(job, run.run_config)
 
 
@@ -176,16 +117,8 @@ def test_the_run_asks_nothing_once_the_coordinator_has_acted(stage: Stage) -> No
     stage.world.start("0", "host-2")
     result = fail_over(stage, run)
     assert not result.success
-    data = result.failure_data_for_node("move_standby_away")
-    assert data is not None
-    assert data.user_failure_data is not None
-    assert "of incarnation 0#0" in str(data.user_failure_data.description)
+    assert "of incarnation 0#0" in failure(result, "move_standby_away")[0]
     assert stage.world.asked == {}
-
-
-def acknowledge(stage: Stage, **config: object) -> dg.ExecuteInProcessResult:
-    given = {"processor": "0", "reason": "the agent was restarted", **config}
-    return stage.run(acknowledge_job("demo/1"), {"ops": {"acknowledge": {"config": given}}})
 
 
 def test_an_acknowledgement_lifts_the_block(stage: Stage) -> None:
@@ -198,7 +131,7 @@ def test_an_acknowledgement_lifts_the_block(stage: Stage) -> None:
     assert [run.tags[GROUP] for run in runs] == ["demo/1/2"]
     told = [str(e.metadata["because"].value) for e in stage.events if "because" in e.metadata]
     assert any(because.startswith("block: ") for because in told)
-    assert acknowledge(stage).success
+    assert stage.acknowledge().success
     assert [run.tags[GROUP] for run in stage.tick()] == ["demo/1/0"]
 
 
@@ -226,7 +159,7 @@ def test_an_acknowledgement_is_about_the_block_that_stands_whatever_its_clock_sa
 
 def test_an_acknowledgement_of_nothing_lifts_nothing_later(stage: Stage) -> None:
     """What is acted on after it is another matter; a lost cursor forgets no block."""
-    assert acknowledge(stage).success
+    assert stage.acknowledge().success
     asked_run(stage)
     for cursor in (stage.cursor, None):
         stage.cursor = cursor
@@ -249,8 +182,8 @@ def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:
     def acknowledged() -> set[str]:
         return {*with_events(FailoverCursor("demo/1"), history(stage.instance))[0].acknowledged}
 
-    assert acknowledge(stage, dry_run=True).success
+    assert stage.acknowledge(dry_run=True).success
     assert acknowledged() == set()
-    assert not acknowledge(stage, processor="77").success
-    assert acknowledge(stage).success
+    assert not stage.acknowledge(processor="77").success
+    assert stage.acknowledge().success
     assert acknowledged() == {"0"}

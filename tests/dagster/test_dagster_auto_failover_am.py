@@ -96,11 +96,6 @@ def test_each_fault_is_told_within_three_report_intervals(number: int) -> None:
     assert told(found) == [fault.signal], fault.name
 
 
-def test_there_are_twenty_faults() -> None:
-    """As many as the shadowed judgement asks for."""
-    assert len(FAULTS) == 20
-
-
 @pytest.mark.parametrize("lag_as_reported", [True, False])
 def test_nothing_is_told_in_a_quiet_hour(lag_as_reported: bool) -> None:
     """Reports that are late, and one in twenty lost."""
@@ -148,18 +143,6 @@ def test_in_act_a_frozen_active_is_moved_by_one_run() -> None:
     assert run.tags["samza/container-group"] == "demo/1/0"
     assert run.run_key == watching.events.kept[0].metadata["run_key"].value
     assert world.placed == []
-
-
-def test_a_run_under_a_prefix_is_that_of_its_own_job() -> None:
-    """Its name, and its tags: another cluster may have a job of that name and id."""
-    watching = Watching(WatchedAm(hosts=8), AutoFailover(mode="act"), prefix="east")
-    watching.go_on(300)
-    watching.world.freeze("0")
-    watching.world.freeze("2-0")
-    watching.go_on(400)
-    names = sorted(run.job_name or "" for run in watching.runs)
-    assert names == ["east_move_with_standby", "east_restart_container"]
-    assert {run.tags["samza/job"] for run in watching.runs} == {"east/demo/1"}
 
 
 def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:

@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
 
-from samza_dagster.metadata.resource_manager import Application, Cluster
-from samza_dagster.orchestration.watch.checks import lag_slo_sensor, latest
+from samza_dagster.orchestration.watch.checks import lag_slo_sensor
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from samza_dagster.orchestration.watch.invariants import CLOCKS, SAME_HOST
 from samza_dagster.orchestration.watch.lag_objectives import OBJECTIVE
 from samza_dagster.orchestration.watch.settings import LagSlo
@@ -26,9 +26,9 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 def shown(stage: Stage, check: str, asset: str) -> dg.AssetCheckEvaluation:
     """What the UI shows of a check."""
-    found = latest(stage.instance, asset, check)
+    found = newest_evaluation(stage.instance, dg.AssetCheckKey(dg.AssetKey(asset), check))
     assert found is not None
-    return found
+    return found[0]
 
 
 def test_a_breach_that_was_overwritten_by_a_look_on_demand_is_told_again(stage: Stage) -> None:
@@ -81,13 +81,3 @@ def test_what_takes_more_than_one_look_is_left_to_the_sensors(stage: Stage) -> N
 def test_a_standby_that_is_ready_passes_on_demand_without_the_sensor(stage: Stage) -> None:
     """Nothing is left to apply."""
     assert stage.on_demand(SECONDS)[OBJECTIVE].passed
-
-
-def test_of_a_dead_job_a_look_on_demand_says_what_the_sensors_say(stage: Stage) -> None:
-    """That it is dead, and no standby's lag."""
-    stage.world.coordinator = "samza"
-    stage.world.yarn = Cluster("http://rm:8088", {}, Application("application_1_0004", "FAILED"))
-    stage.world.behind = dict.fromkeys(stage.world.at, None)
-    told = {name: event for name, event in stage.on_demand(SECONDS).items() if not event.passed}
-    assert set(told) == {"replicas_present", "standbys_within_limit", OBJECTIVE}
-    assert {event.severity for event in told.values()} == {dg.AssetCheckSeverity.ERROR}

@@ -8,9 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 from placement_runs import SteppedSamza, definitions_over, placement_job
+from run_results import failure
 
 from samza_dagster.client.views import HostView
-from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
+from samza_dagster.orchestration.choices import BACKFILL, choices_sensor
 from samza_dagster.orchestration.jobs import of_component
 from samza_dagster.orchestration.tags import GROUP
 from tests.rig.sensor_ticks import partitions_kept
@@ -85,10 +86,7 @@ def test_a_config_that_names_another_than_the_chosen_partition_is_refused(
     """Both are told: the one that was clicked would have been left alone in silence."""
     keep_current(instance)
     result = launch(instance, job, key, **{field: named})
-    data = result.failure_data_for_node(f"plan_{job}")
-    assert data is not None
-    assert data.user_failure_data is not None
-    text = str(data.user_failure_data.description)
+    text, _ = failure(result, f"plan_{job}")
     assert f"{field} {named} in the config, {key} as the chosen partition" in text
     assert world.requests == {}
 
@@ -102,10 +100,7 @@ def test_neither_is_explained_and_nothing_asked(
         .get_job_def("restart_container")
         .execute_in_process(instance=instance, raise_on_error=False)
     )
-    data = result.failure_data_for_node("plan_restart_container")
-    assert data is not None
-    assert data.user_failure_data is not None
-    assert "no partition chosen" in str(data.user_failure_data.description)
+    assert "no partition chosen" in failure(result, "plan_restart_container")[0]
     assert world.requests == {}
 
 
@@ -147,10 +142,7 @@ def test_of_several_destinations_the_first_that_no_rule_forbids_is_taken(
     assert launch(instance, "move_container", "0", destination="host-3 or host-4 or host-2").success
     assert world.asked == [("0", "host-4")]
     told = launch(instance, "move_container", "0", destination="host-33 or host-2")
-    error = told.failure_data_for_node("plan_move_container")
-    assert error is not None
-    assert error.user_failure_data is not None
-    assert "host-33" in str(error.user_failure_data.description)
+    assert "host-33" in failure(told, "plan_move_container")[0]
     assert len(world.asked) == 1
 
 
@@ -160,9 +152,3 @@ def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:
     assert tagged[GROUP] == "demo/1/3"
     of_host = placement_job("drain_host").get_tags_for_partition_key("3-0", None)
     assert of_host[GROUP] != "demo/1/3", "a host's name, whatever it looks like"
-
-
-def test_two_jobs_whose_names_differ_by_a_sign_have_choices_of_their_own() -> None:
-    """`_` is legal in a name and in an id."""
-    for of in (processors_of, hosts_of):
-        assert of("a/b_c").name != of("a_b/c").name

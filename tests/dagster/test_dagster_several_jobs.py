@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from placement_runs import WORLDS
+from run_results import failure
 from several_jobs import component, loaded, two_jobs
 
 from samza_dagster import SamzaJobComponent
@@ -42,13 +43,6 @@ def launched(
     return several.get_job(job).execute_in_process(
         run_config={"ops": ops}, instance=instance, raise_on_error=False, **how
     )
-
-
-def refusal(result: dg.ExecuteInProcessResult, op: str) -> str:
-    failure = result.failure_data_for_node(op)
-    assert failure is not None
-    assert failure.user_failure_data is not None
-    return str(failure.user_failure_data.description)
 
 
 def known(instance: dg.DagsterInstance, of: SamzaJobComponent) -> set[str]:
@@ -156,7 +150,7 @@ def test_a_run_about_no_job_of_the_component_is_refused(
 ) -> None:
     """What would make it right is told; nothing is asked of anybody."""
     done = launched(instance, loaded(), "restart_container", {"processor": "0"}, tags=tags)
-    told = refusal(done, "plan_restart_container")
+    told = failure(done, "plan_restart_container")[0]
     assert seen in told
     assert "choose its partition in the Launchpad" in told
     assert not any(world.asked for world in WORLDS.values())

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from run_results import failure
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.client import PlacementClient
@@ -382,10 +383,7 @@ def test_the_map_has_hosts_that_run_nothing() -> None:
 
 def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     """What was seen and what to do."""
-    data = materialize().failure_data_for_node("take_snapshot")
-    assert data is not None
-    assert data.user_failure_data is not None
-    assert "no broker" in str(data.user_failure_data.description)
+    assert "no broker" in failure(materialize(), "take_snapshot")[0]
 
 
 def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(

@@ -15,11 +15,11 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.watch import auto_failover, checks
-from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch import checks
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from tests.rig.secured_zookeeper import PASSWORD, USER, SecuredZooKeeper
+from tests.rig.sensor_ticks import ticked
 from tests.rig.standalone_job import StandaloneJob
 
 pytestmark = pytest.mark.dagster
@@ -138,15 +138,11 @@ def test_the_sensor_invariants_tells_what_is_wrong_with_a_group(
             if 0 < tick < 4:  # b comes back under another number
                 members[1] = members[1]._replace(sequence=f"000000001{tick}")
             job.group = replace(job.group, members=tuple(members[:2] if tick < 8 else ()))
-            resources = {"samza": made.build_resources()["samza"]}
-            with dg.build_sensor_context(
-                instance=own, cursor=cursor, resources=resources
-            ) as context:
-                result = sensor(context)
+            result = ticked(own, sensor, made.build_resources()["samza"], cursor)
             assert isinstance(result, dg.SensorResult)
             cursor = result.cursor
             for event in result.asset_events or []:
-                own.report_runless_asset_event(event)
+                assert isinstance(event, dg.AssetCheckEvaluation)
                 told[event.check_name] = event.passed
             if tick == 4:
                 assert told["none_flaps"] is False
@@ -154,33 +150,6 @@ def test_the_sensor_invariants_tells_what_is_wrong_with_a_group(
     assert told["coordinated"] is False
     assert told["live_copies"] is False
     assert told["same_host"] is True
-
-
-def test_the_sensor_auto_failover_advises_what_a_group_can_do(
-    job: StandaloneJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where no mode is chosen, as the page has it; of a group in which no processor is registered."""
-    now_ms, cursor = [1_000_000_000_000], None
-    monkeypatch.setattr(auto_failover.time, "time_ns", lambda: now_ms[0] * 1_000_000)
-    monkeypatch.setattr(auto_failover, "since_boot", lambda: ("this boot", now_ms[0]))
-    made = component(auto_failover=AutoFailover())
-    (sensor,) = (one for one in made.build_sensors() if one.name == "auto_failover")
-    job.group = replace(job.group, members=())
-    told: list[dg.AssetObservation] = []
-    with dg.DagsterInstance.ephemeral() as own:
-        for _ in range(5):
-            now_ms[0] += 5_000
-            resources = {"samza": made.build_resources()["samza"]}
-            with dg.build_sensor_context(
-                instance=own, cursor=cursor, resources=resources
-            ) as context:
-                result = sensor(context)
-            assert isinstance(result, dg.SensorResult)
-            cursor = result.cursor
-            told += [each for each in result.asset_events if isinstance(each, dg.AssetObservation)]
-            assert not result.run_requests
-    (event,) = told
-    assert [event.metadata[name].value for name in ("signal", "verdict")] == ["job-dead", "advise"]
 
 
 def test_patterns_of_jobs_find_the_groups_that_zookeeper_has(

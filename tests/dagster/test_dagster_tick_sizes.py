@@ -10,9 +10,10 @@ import pytest
 from fleet import ACTIVES, HOSTS, REQUESTS, Fleet, Ticks
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.choices import choices_sensor, hosts_of, processors_of
+from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.placement import texts
+from tests.rig.sensor_ticks import partitions_kept
 
 pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
 ON_THE_WAY = (texts.RESOURCES_REQUESTED, texts.STANDBY_STOP_IN_PROGRESS, texts.STOP_IN_PROGRESS)
@@ -63,28 +64,16 @@ def test_a_thousand_choices_cost_a_tick_two_seconds_at_most(
 ) -> None:
     """All of them new, then a tenth of them gone and come, then nothing to do."""
     job = f"{fleet.name}/1"
-    processors, hosts = str(processors_of(job).name), str(hosts_of(job).name)
+    processors, hosts = f"{job}/processors", f"{job}/hosts"
     ticks = Ticks(instance, choices_sensor(job), fleet.samza)
-    keep_current(instance, ticks.tick())
+    partitions_kept(instance, ticks.tick())
     assert len(instance.get_dynamic_partitions(processors)) == 2 * ACTIVES
     assert len(instance.get_dynamic_partitions(hosts)) == HOSTS
     for number in range(ACTIVES // 5):
         instance.delete_dynamic_partition(processors, str(number))
     instance.add_dynamic_partitions(processors, [f"gone-{n}" for n in range(ACTIVES // 5)])
-    keep_current(instance, ticks.tick())
+    partitions_kept(instance, ticks.tick())
     there = set(instance.get_dynamic_partitions(processors))
     assert there == {p for n in range(ACTIVES) for p in (str(n), f"{n}-0")}
     assert isinstance(ticks.tick(), dg.SkipReason)
     ticks.judge()
-
-
-def keep_current(instance: dg.DagsterInstance, result: dg.SensorResult | dg.SkipReason) -> None:
-    """What the daemon does with a tick's result."""
-    assert isinstance(result, dg.SensorResult)
-    for request in result.dynamic_partitions_requests or []:
-        name = request.partitions_def_name
-        if isinstance(request, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(name, list(request.partition_keys))
-        else:
-            for key in request.partition_keys:
-                instance.delete_dynamic_partition(name, key)

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from lookout import LOOKOUTS, Lookout, LookoutSamza
+from lookout import FailoverStage, failover_stages
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
@@ -17,10 +17,8 @@ from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.watch import auto_failover
-from samza_dagster.orchestration.watch.auto_failover import acknowledge_job, auto_failover_sensor
 from samza_dagster.orchestration.watch.reported import acknowledgement
-from samza_dagster.orchestration.watch.settings import AutoFailover
+from tests.rig.sensor_ticks import tick
 from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
@@ -67,25 +65,14 @@ def instance(dagster_home: Callable[[Path], Path], tmp_path: Path) -> Iterator[d
         yield made
 
 
-def bounced(
-    instance: dg.DagsterInstance,
-    both: dg.RepositoryDefinition,
-    prefix: str,
-    status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED,
-    state: str = bounce_runs.RUNNING,
-) -> str:
-    """The id of a bounce of that cluster, under way if nothing else is said."""
+def bounced(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, prefix: str) -> str:
+    """The id of a bounce of that cluster, which is under way."""
     job = both.get_job(f"{prefix}_rolling_bounce")
-    tags = {**job.tags, bounce_runs.BOUNCE: state}
+    tags, status = (
+        {**job.tags, bounce_runs.BOUNCE: bounce_runs.RUNNING},
+        dg.DagsterRunStatus.STARTED,
+    )
     return instance.create_run_for_job(job, status=status, tags=tags).run_id
-
-
-def tick(instance: dg.DagsterInstance, both: dg.RepositoryDefinition, sensor: str) -> Any:
-    resources = both.get_top_level_resources()
-    with dg.build_sensor_context(
-        instance=instance, repository_def=both, resources=dict(resources)
-    ) as context:
-        return both.get_sensor_def(sensor).evaluate_tick(context)
 
 
 @pytest.mark.longdagster
@@ -144,10 +131,7 @@ def test_each_cluster_s_choices_stay_as_they_are(
         for prefix in ("east", "west"):
             requests = tick(instance, both, f"{prefix}_choices").dynamic_partitions_requests or []
             assert bool(requests) is not again
-            for one in requests:
-                name, keys = one.partitions_def_name, list(one.partition_keys)
-                assert isinstance(one, dg.AddDynamicPartitionsRequest)
-                instance.add_dynamic_partitions(name, keys)
+            assert all(isinstance(one, dg.AddDynamicPartitionsRequest) for one in requests)
     offered = both.get_job("east_restart_container").partitions_def
     assert offered is not None
     assert offered.get_partition_keys(dynamic_partitions_store=instance) == ["41"]
@@ -162,61 +146,22 @@ def test_two_components_of_one_job_under_one_prefix_are_refused_at_load() -> Non
             ).get_repository_def()
 
 
-class Watched:
-    """`auto_failover` of one of two jobs `demo/1` in one instance, over its own world."""
-
-    def __init__(self, instance: dg.DagsterInstance, prefix: str) -> None:
-        self.instance, self.prefix = instance, prefix
-        self.world = LOOKOUTS[prefix or "plain"] = Lookout()
-        self.cursor: str | None = None
-        self.samza = LookoutSamza(
-            bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix
-        )
-
-    def tick(self, cap_per_hour: int = 3) -> list[str]:
-        """What it tells, each as `<signal> <verdict>`, or `over`."""
-        for world in LOOKOUTS.values():
-            world.now_ms += 5_000
-            world.alive()
-        sensor = auto_failover_sensor(
-            AutoFailover.model_validate({"mode": "act", "cap_per_hour": cap_per_hour})
-        )
-        with dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources={"samza": self.samza}
-        ) as context:
-            result = sensor(context)
-        if isinstance(result, dg.SkipReason):
-            return []
-        assert isinstance(result, dg.SensorResult)
-        self.cursor, told = result.cursor, list[str]()
-        for event in result.asset_events or []:
-            assert isinstance(event, dg.AssetObservation)
-            self.instance.report_runless_asset_event(event)
-            verdict = event.metadata.get("verdict")
-            told.append(f"{event.metadata['signal'].value} {verdict.value if verdict else 'over'}")
-        return told
-
-
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watched, Watched]]:
+def watched() -> Iterator[list[FailoverStage]]:
     """`demo/1` without a prefix, and `demo/1` on another cluster under `east`."""
-    with dg.DagsterInstance.ephemeral() as instance:
-        plain, east = Watched(instance, ""), Watched(instance, "east")
-        monkeypatch.setattr(auto_failover.time, "time_ns", lambda: east.world.now_ms * 1_000_000)
-        monkeypatch.setattr(auto_failover, "since_boot", lambda: ("boot", east.world.now_ms))
-        yield plain, east
-    LOOKOUTS.clear()
+    with failover_stages("", "east") as both:
+        yield both
 
 
-def failed_over(one: Watched) -> None:
+def failed_over(one: FailoverStage) -> None:
     """Its host-0 falls silent, and it asks for a failover of `0`."""
     one.world.words["host-0"] = 15_000
-    assert [t for _ in range(3) for t in one.tick()] == ["host-sick ask"]
+    assert one.told(3) == ["host-sick ask"]
 
 
 @pytest.mark.parametrize("cap", [1, 3])
 def test_a_failover_of_the_cluster_without_a_prefix_holds_back_none_of_the_other_s(
-    watched: tuple[Watched, Watched], cap: int
+    watched: list[FailoverStage], cap: int
 ) -> None:
     """It neither blocks that group nor counts for its cap, also after a lost cursor."""
     plain, east = watched
@@ -224,11 +169,11 @@ def test_a_failover_of_the_cluster_without_a_prefix_holds_back_none_of_the_other
     failed_over(plain)
     east.cursor = None
     east.world.words["host-0"] = 15_000
-    assert [t for _ in range(3) for t in east.tick(cap)] == ["host-sick ask"]
+    assert east.told(3, cap_per_hour=cap) == ["host-sick ask"]
 
 
 def test_a_trouble_of_the_cluster_without_a_prefix_is_not_over_on_the_other(
-    watched: tuple[Watched, Watched],
+    watched: list[FailoverStage],
 ) -> None:
     """East's host-0 has been well all the time: nothing is to be told of it."""
     plain, east = watched
@@ -236,29 +181,23 @@ def test_a_trouble_of_the_cluster_without_a_prefix_is_not_over_on_the_other(
     east.world.words["host-3"] = 15_000
     east.tick()
     east.world.words["host-3"] = 100
-    assert [t for _ in range(6) for t in east.tick()] == []
+    assert east.told(6) == []
 
 
 def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_the_other(
-    watched: tuple[Watched, Watched],
+    watched: list[FailoverStage],
 ) -> None:
     """The job acknowledges for its own component alone."""
     plain, east = watched
     for one in watched:
         failed_over(one)
         one.world.start("0", "host-0")
-    config = {"processor": "0", "reason": "west's agent was started again"}
-    done = acknowledge_job("demo/1").execute_in_process(
-        run_config={"ops": {"acknowledge": {"config": config}}},
-        instance=plain.instance,
-        resources={"samza": plain.samza},
-    )
-    assert done.success
+    assert plain.acknowledge().success
     for one in watched:
         one.world.own.clear()
-    assert [t for _ in range(4) for t in east.tick()] == ["host-sick held"]
-    assert [t for _ in range(4) for t in plain.tick()] == ["host-sick ask"]
+    assert east.told(4) == ["host-sick held"]
+    assert plain.told(4) == ["host-sick ask"]
     key = east.samza.asset_key("placement_history")
     event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="looked at, too", key=key)
     east.instance.report_runless_asset_event(event)
-    assert [t for _ in range(4) for t in east.tick()] == ["host-sick ask"]
+    assert east.told(4) == ["host-sick ask"]

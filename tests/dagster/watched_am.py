@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import dagster as dg
 from lookout import ListEvents, tick
@@ -273,7 +273,6 @@ class Watching:
     events: ListEvents = field(default_factory=ListEvents)
     runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
     cursor: str | None = None
-    prefix: str = ""
 
     def go_on(self, for_s: int) -> list[dg.AssetObservation]:
         """What was told in that time."""
@@ -287,7 +286,6 @@ class Watching:
                 self.settings,
                 self.cursor,
                 self.world.now_ms,
-                self.prefix,
             )
             self.cursor = ticked.cursor
             self.events.kept += ticked.reported
@@ -297,6 +295,3 @@ class Watching:
 
 def _records(ms: int) -> int:
     return (ms - BEGIN_MS) * A_SECOND // 1000 + 10_000_000
-
-
-__all__ = ["BEGIN_MS", "NODE_EXPIRY_MS", "REPORT_MS", "WatchedAm", "Watching", "replace"]

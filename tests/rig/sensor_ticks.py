@@ -37,6 +37,20 @@ def tick(
     return result
 
 
+def ticked(
+    instance: dg.DagsterInstance, sensor: dg.SensorDefinition, samza: Any, cursor: str | None
+) -> dg.SensorResult | dg.SkipReason:
+    """A tick of one sensor alone, whose events the instance then has."""
+    resources = {"samza": samza}
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+        result = sensor(context)
+    assert isinstance(result, dg.SensorResult | dg.SkipReason)
+    if isinstance(result, dg.SensorResult):
+        for event in result.asset_events or []:
+            instance.report_runless_asset_event(event)
+    return result
+
+
 def partitions_kept(instance: dg.DagsterInstance, result: Any) -> None:
     """What the daemon does with the partitions of a tick's result."""
     for one in result.dynamic_partitions_requests or []:

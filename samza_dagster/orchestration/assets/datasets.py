@@ -15,13 +15,13 @@ from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP
-from samza_dagster.orchestration.names import asset_key, named, shown_at
+from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations.runs import UNDER_WAY
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.gallery import Gallery
+from samza_dagster.orchestration.show.gallery import hanging, shown_at
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
 from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.tables import table
@@ -153,7 +153,7 @@ def described(prefix: str, name: str) -> str:
 
 
 def newest_owner(prefix: str, name: str) -> str:
-    """The owner of a dataset's newest picture, as `Gallery` has owners."""
+    """The owner of a dataset's newest picture (`hanging`)."""
     return "-".join(("newest", *asset_key(prefix, name).path))
 
 
@@ -220,8 +220,12 @@ def taken_now(
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
-    is_first_of_day = not history or history[-1][0].date() < taken.at.date()
-    dropped: Mapping[str, int] = make_room(context, store) if is_first_of_day else {}
+    dropped: Mapping[str, int] = {}
+    if not history or history[-1][0].date() < taken.at.date():  # the first of a day makes room
+        try:
+            dropped = store.tidy(timedelta(days=store.keep_days))
+        except SamzaDagsterError as error:  # the snapshot is whole without it
+            context.log.warning(f"old snapshots stay: {error}")
     history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
     hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
@@ -237,7 +241,7 @@ def taken_now(
         if svg := pictures.get(dataset):
             name = DATASETS[dataset].picture
             for owner in (newest_owner(samza.prefix, dataset), context.run_id):
-                metadata[name] = Gallery(context.instance, owner).hang(svg, name)
+                metadata[name] = hanging(context.instance, owner)(svg, name)
         if dataset == LOCALITY:
             metadata |= map_metadata(cells)
         metadata |= figures(dataset, rows) | shown(taken, dataset, rows, several=samza.is_several)
@@ -245,18 +249,6 @@ def taken_now(
             metadata |= yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
         context.log.info(f"{dataset}: {taken.counts[dataset]:,} rows in {metadata['table'].value}")
         yield dg.MaterializeResult(asset_key=samza.asset_key(dataset), metadata=metadata)
-
-
-def make_room(context: dg.AssetExecutionContext, store: SnapshotStore) -> Mapping[str, int]:
-    """Drop days that are older than `keep_days`, and join small files; return the rows dropped by table.
-
-    A snapshot that was taken is whole without it: what goes wrong is a warning, and the next day's tries again.
-    """
-    try:
-        return store.tidy(timedelta(days=store.keep_days))
-    except SamzaDagsterError as error:
-        context.log.warning(f"old snapshots stay: {error}")
-        return {}
 
 
 def shown(

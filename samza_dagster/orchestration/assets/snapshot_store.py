@@ -16,13 +16,13 @@ from samza_dagster.orchestration.resource import SamzaClientResource, settings_w
 if TYPE_CHECKING:
     from samza_dagster.snapshots import FleetSnapshot, Tables, Workers
 
-EVERY_5_MIN = "*/5 * * * *"
-
 
 class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
     """The component's `snapshots` and, as a resource, what takes snapshots of all of its Samza jobs."""
 
-    cron: str = Field(default=EVERY_5_MIN, description="When one is taken: a cron expression, UTC.")
+    cron: str = Field(
+        default="*/5 * * * *", description="When one is taken: a cron expression, UTC."
+    )
     running: bool = Field(
         default=False,
         description="Whether the schedules are on when they are first deployed. A snapshot that has"

@@ -10,7 +10,7 @@ import dagster as dg
 from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
 from samza_dagster.orchestration.history.tick import recorded
-from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult, in_each_job, job_sensor
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot
@@ -51,7 +51,7 @@ def placement_responses_sensor(
 
     return job_sensor(
         "placement_responses",
-        by_a_client(tick),
+        in_each_job(tick),
         prefix=prefix,
         interval_s=interval_s,
         running=running,

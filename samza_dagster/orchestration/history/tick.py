@@ -28,7 +28,7 @@ from samza_dagster.orchestration.history.open_requests import (
 )
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.gallery import Gallery
+from samza_dagster.orchestration.show.gallery import hanging
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import steady_now
 
@@ -98,7 +98,7 @@ def recorded(
             key,
             whole=flight.requests[response.uuid].whole,
             group_of=view.group_of,
-            hang=Gallery(one.instance, response.uuid).hang,
+            hang=hanging(one.instance, response.uuid),
         )
         for topic, position, response in outcomes
         if response.uuid not in known

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.operations.shown import progress_svg
 from samza_dagster.orchestration.plans.units import BounceJudge, UnitsPlan
-from samza_dagster.orchestration.show.gallery import Gallery
+from samza_dagster.orchestration.show.gallery import hanging
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
@@ -71,7 +71,7 @@ class RunLedger:
         if row.down_s is not None and not row.has_died:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
-            hang = Gallery(self._context.instance, self._context.run_id).hang
+            hang = hanging(self._context.instance, self._context.run_id)
             drawn = hang(progress_svg(rows.values()), f"bounce_{done}")
             metadata = {"progress": drawn, **metadata}
         self._context.log_event(

@@ -8,14 +8,15 @@ An instance without files of that kind (logs in the cloud, or none) has the pict
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 
-from samza_dagster.orchestration.names import PICTURES, shown_at
 from samza_dagster.orchestration.show.pictures import picture
 
+PICTURES = "pictures"
 IN_PLACE = 1_000
 """Characters of Markdown from which on the UI wants a click."""
 
@@ -24,27 +25,37 @@ Hang = Callable[[str, str], dg.MarkdownMetadataValue]
 """Makes metadata of a picture, as SVG, and its name."""
 
 
+def shown_at(owner: str, picture: str, said: str) -> str:
+    """Markdown of an owner's picture; what is `said` is seen while there is none.
+
+    Dagster's web server may be under a path prefix, which its own variable tells.
+    """
+    prefix = os.environ.get("DAGSTER_WEBSERVER_PATH_PREFIX", "")
+    return f"![{said}]({prefix}/logs/{owner}/{PICTURES}/{picture}/svg)"
+
+
 def embedded(svg: str, name: str) -> dg.MarkdownMetadataValue:
     """The picture itself as metadata: seen on a click, wherever the instance keeps its logs."""
     return dg.MetadataValue.md(picture(svg, name.replace("_", " ")))
 
 
-class Gallery:
-    """The pictures of one owner: a run by its id, or an event by a name of its own."""
+def hanging(instance: dg.DagsterInstance, owner: str) -> Hang:
+    """Return what hangs the pictures of an owner: a run by its id, or an event by a name of its own.
 
-    def __init__(self, instance: dg.DagsterInstance, owner: str) -> None:
-        self._file_of: Callable[[list[str], str], str] | None = getattr(
-            instance.compute_log_manager, "get_captured_local_path", None
-        )
-        self._owner = owner
+    A picture's name has letters, digits, `_` and `-` alone.
+    """
+    file_of: Callable[[list[str], str], str] | None = getattr(
+        instance.compute_log_manager, "get_captured_local_path", None
+    )
+    if file_of is None:
+        return embedded
 
-    def hang(self, svg: str, name: str) -> dg.MarkdownMetadataValue:
-        """The picture as metadata; `name` has letters, digits, `_` and `-` alone."""
-        if self._file_of is None:
-            return embedded(svg, name)
-        file = Path(self._file_of([self._owner, PICTURES, name], "svg"))
+    def hang(svg: str, name: str) -> dg.MarkdownMetadataValue:
+        file = Path(file_of([owner, PICTURES, name], "svg"))
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(".draft")
         draft.write_text(svg, encoding="utf-8")
         draft.replace(file)  # a page that is drawn meanwhile has the former one, or this one
-        return dg.MetadataValue.md(shown_at(self._owner, name, name.replace("_", " ")))
+        return dg.MetadataValue.md(shown_at(owner, name, name.replace("_", " ")))
+
+    return hang

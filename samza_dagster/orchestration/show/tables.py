@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import dagster as dg
@@ -115,13 +116,7 @@ def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:
 
 
 def _fitting(sizes: Iterable[int], most_bytes: int) -> int:
-    fit, total = 0, 0
-    for size in sizes:
-        total += size
-        if total > most_bytes:
-            break
-        fit += 1
-    return fit
+    return sum(end <= most_bytes for end in accumulate(sizes))
 
 
 def _scalar(value: object) -> Scalar:

@@ -16,7 +16,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.errors import some_of
 from samza_dagster.orchestration.config import LONGEST_REASON, PROCESSOR_PATTERN, SaidConfig
 from samza_dagster.orchestration.history.names import HISTORY, KEY
-from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult, in_each_job, job_sensor
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.plans.move import find_processor
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -26,6 +26,7 @@ from samza_dagster.orchestration.tags import CASE, GROUP, WHO, WHY, job_tag, job
 from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import (
+    FAIL_OVER,
     MOST_SUSPECTS,
     Decision,
     FailoverVerdict,
@@ -33,7 +34,6 @@ from samza_dagster.orchestration.watch.failover import (
     judge,
 )
 from samza_dagster.orchestration.watch.observation import Observation, observation_of
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER
 from samza_dagster.orchestration.watch.reported import (
     READ_AGAIN,
     Events,
@@ -70,7 +70,7 @@ def auto_failover_sensor(
     mode = settings.mode or "shadow under Samza's AM, else advise"
     return job_sensor(
         NAME,
-        by_a_client(tick),
+        in_each_job(tick),
         prefix=prefix,
         interval_s=policies.sensor_interval_s,
         running=policies.sensor_running,
@@ -129,23 +129,23 @@ def run_request(decision: Decision, job: str, prefix: str) -> dg.RunRequest:
 
     `job` is its tag `samza/job`.
     """
-    case, suspect = decision.case, decision.case.suspect
+    suspect = decision.suspect
     why = f"{suspect.kind} of {suspect.subject}: {suspect.why}"[:LONGEST_REASON]
-    config = {"processor": case.processor, "reason": why, "requested_by": NAME}
+    config = {"processor": decision.processor, "reason": why, "requested_by": NAME}
     if decision.standby:
         config["standby"] = decision.standby
-    if case.action == FAIL_OVER:
-        config["execution_id"] = case.incarnation
+    if decision.action == FAIL_OVER:
+        config["execution_id"] = decision.incarnation
     return dg.RunRequest(
-        run_key=case.uuid,
-        job_name=named(prefix, case.action),
-        run_config={"ops": {f"plan_{case.action}": {"config": config}}},
+        run_key=decision.uuid,
+        job_name=named(prefix, decision.action),
+        run_config={"ops": {f"plan_{decision.action}": {"config": config}}},
         tags={
-            **job_tags(job, case.action),
-            GROUP: f"{job}/{case.group}",
+            **job_tags(job, decision.action),
+            GROUP: f"{job}/{decision.group}",
             WHO: NAME,
             WHY: why,
-            CASE: case.uuid,
+            CASE: decision.uuid,
             PRIORITY: "10",  # before what people planned, which has 0
         },
     )

@@ -13,8 +13,8 @@ import dagster as dg
 from samza_dagster.client import PlacementClient, ReplicaLag
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.lag import clocks, newest_reports
-from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
-from samza_dagster.orchestration.names import asset_key, asset_path, named
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult, in_each_job, job_sensor
+from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -47,18 +47,14 @@ from samza_dagster.orchestration.watch.settings import TICK_S, Invariants, LagSl
 OBJECTIVE_OF = "changelog_lag"
 """The asset of that check."""
 SHOWN = 100
-REPEAT_MS = 3_600_000
-"""A check is told again after it, unchanged."""
 
 
 def invariants_sensor(
-    settings: Invariants, policies: PlacementPolicies | None = None, prefix: str = ""
+    settings: Invariants, policies: PlacementPolicies, prefix: str = ""
 ) -> dg.SensorDefinition:
     """Make `invariants` with the settings of the component's YAML, and the limit of its policies."""
-    policies = policies or PlacementPolicies()
-    limit = policies.lag_limit
     text = "Judges from outside what must hold of a job, as asset checks."
-    tick = partial(invariants_tick, settings=settings, lag_limit=limit, prefix=prefix)
+    tick = partial(invariants_tick, settings=settings, lag_limit=policies.lag_limit, prefix=prefix)
     return _sensor("invariants", policies, tick, prefix, text)
 
 
@@ -81,7 +77,7 @@ def _sensor(
     tick_s = 2 * policies.sensor_interval_s
     return job_sensor(
         name,
-        by_a_client(lambda one, samza, client: evaluated(one, samza, tick(client, tick_s=tick_s))),
+        in_each_job(lambda one, samza, client: evaluated(one, samza, tick(client, tick_s=tick_s))),
         prefix=prefix,
         interval_s=tick_s,
         running=policies.sensor_running,
@@ -93,45 +89,29 @@ Judged = tuple[Findings, CheckMemory, Mapping[str, Hysteresis]]
 """What was found at a look, the memory with what was seen beside, and when it counts."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class CheckTick:
     """One tick of either sensor."""
 
-    checks: Mapping[str, str]
-    """Check → the path of its asset."""
+    checks: Mapping[str, dg.AssetKey]
+    """Check → its asset."""
     findings: Callable[[CheckMemory, int], Judged]
     """Looks and judges at a time."""
-
-    def run(
-        self,
-        kept: CheckMemory | None,
-        job: str,
-        instance: dg.DagsterInstance,
-        now_ms: int,
-        clock: str = "",
-        partition: str | None = None,
-    ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
-        """Return the memory to keep and the evaluations to tell; it is `now_ms` by this `clock`.
-
-        Without what was `kept`, what failed until now is what the instance shows. `partition`: the
-        job's, of the checks of several.
-        """
-        failed: set[str] = set()
-        if kept is None and partition is None:
-            told = {check: latest(instance, asset, check) for check, asset in self.checks.items()}
-            failed = {check for check, last in told.items() if last is not None and not last.passed}
-        memory = (kept or CheckMemory(job, clock=clock)).by_clock(clock, now_ms)
-        found, memory, patience = self.findings(memory, now_ms)
-        memory, results = looked(memory, found, patience, now_ms, failed)
-        return due(memory, results, self.checks, instance, now_ms, REPEAT_MS, partition)
 
 
 def evaluated(one: JobTick, samza: SamzaClientResource, tick: CheckTick) -> TickResult:
     """Run one tick of either sensor as of now; return what it tells and keeps."""
-    kept = CheckMemory.read(one.cursor, samza.job, one.log.warning)
+    job, instance, partition = samza.job, one.instance, samza.partition
+    kept, failed = CheckMemory.read(one.cursor, job, one.log.warning), set[str]()
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
-    memory, events = tick.run(kept, samza.job, one.instance, now_ms, clock, samza.partition)
+    if kept is None and partition is None:  # what failed until now is what the instance shows
+        told = {check: _newest(instance, key, check) for check, key in tick.checks.items()}
+        failed = {check for check, last in told.items() if last is not None and not last.passed}
+    memory = (kept or CheckMemory(job, clock=clock)).by_clock(clock, now_ms)
+    found, memory, patience = tick.findings(memory, now_ms)
+    memory, results = looked(memory, found, patience, now_ms, failed)
+    memory, events = due(memory, results, tick.checks, instance, now_ms, partition)
     standing = sum(
         s.confirmed and s.severity != NOTE
         for found in memory.checks.values()
@@ -190,7 +170,7 @@ def invariants_tick(
         found[invariants.CLOCKS] = invariants.clocks_agree(hosts)
         return found, replace(memory, clocks=hosts, clocks_ms=began_ms), patience
 
-    checks = {check: asset_path(prefix, asset) for check, asset in invariants.ASSETS.items()}
+    checks = {check: asset_key(prefix, asset) for check, asset in invariants.ASSETS.items()}
     return CheckTick(checks, findings)
 
 
@@ -211,8 +191,7 @@ def lag_slo_tick(
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
         return {OBJECTIVE: found}, replace(memory, samples=samples), patience
 
-    checks = {OBJECTIVE: asset_path(prefix, OBJECTIVE_OF)}
-    return CheckTick(checks, findings)
+    return CheckTick({OBJECTIVE: asset_key(prefix, OBJECTIVE_OF)}, findings)
 
 
 def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
@@ -288,25 +267,17 @@ def judged(
             }
             sure = {c: Hysteresis(looks=1) for c in tick.checks if c not in unknown}
             for result in looked(CheckMemory(samza.job), found, sure, now_ms)[1]:
-                asset = tick.checks[result.check]
-                results.append(evaluation(result, asset, samza.job, now_ms))
+                key = tick.checks[result.check]
+                results.append(evaluation(result, key, samza.job, now_ms))
     return results
-
-
-def latest(instance: dg.DagsterInstance, asset: str, check: str) -> dg.AssetCheckEvaluation | None:
-    """Return what a check was last evaluated as; an asset is its key, parts joined by /."""
-    key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
-    found = newest_evaluation(instance, key)
-    return found[0] if found is not None else None
 
 
 def due(
     memory: CheckMemory,
     results: tuple[CheckResult, ...],
-    checks: Mapping[str, str],
+    checks: Mapping[str, dg.AssetKey],
     instance: dg.DagsterInstance,
     now_ms: int,
-    repeat_ms: int,
     partition: str | None = None,
 ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
     """Return the evaluations to tell now, and the memory that knows of them.
@@ -316,24 +287,26 @@ def due(
     """
     events: list[dg.AssetCheckEvaluation] = []
     told = dict(memory.evaluations)
-    assets = set(checks.values()) if partition is None else set[str]()
-    materialized_ms = {asset: _materialized_ms(instance, asset) for asset in assets}
+    # Of several jobs a check's newest word is about any of them: each one's cursor knows its own.
+    assets = set(checks.values()) if partition is None else set[dg.AssetKey]()
+    materialized_ms = {key: _materialized_ms(instance, key) for key in assets}
     for result in results:
-        check, asset = result.check, checks[result.check]
-        # Of several jobs a check's newest word is about any of them: each one's cursor knows its own.
-        known = _last_evaluation(instance, asset, check, memory.job) if partition is None else None
+        check, key = result.check, checks[result.check]
+        known = _last_evaluation(instance, key, check, memory.job) if key in assets else None
         if known is not None:
             told[check] = known
         # The UI takes a check for not evaluated whose word is older than its asset: it is told
         # again, but for those of several jobs, where it would be one for each of them.
-        is_older = check in told and told[check].at_ms < materialized_ms.get(asset, 0)
-        if is_older or is_due(replace(memory, evaluations=told), result, now_ms, repeat_ms):
+        is_older = check in told and told[check].at_ms < materialized_ms.get(key, 0)
+        if is_older or is_due(result, told.get(check), now_ms):
             told[check] = LastEvaluation(result.fingerprint, now_ms)
-            events.append(evaluation(result, asset, memory.job, now_ms))
+            events.append(evaluation(result, key, memory.job, now_ms))
     return replace(memory, evaluations=told), events
 
 
-def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:
+def evaluation(
+    result: CheckResult, key: dg.AssetKey, job: str, now_ms: int
+) -> dg.AssetCheckEvaluation:
     """Return what was seen and what to do, the worst first."""
     worst = sorted(result.failing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
     error = any(s.severity == "ERROR" for s in worst)
@@ -354,7 +327,7 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
         for s in (*worst[:SHOWN], *result.notes)
     ]
     return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(asset.split("/")),
+        asset_key=key,
         check_name=result.check,
         passed=result.passed,
         severity=dg.AssetCheckSeverity.ERROR if error else dg.AssetCheckSeverity.WARN,
@@ -370,15 +343,22 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
     )
 
 
-def _materialized_ms(instance: dg.DagsterInstance, asset: str) -> int:
-    event = instance.get_latest_materialization_event(dg.AssetKey(asset.split("/")))
+def _materialized_ms(instance: dg.DagsterInstance, key: dg.AssetKey) -> int:
+    event = instance.get_latest_materialization_event(key)
     return 0 if event is None else round(event.timestamp * 1000)
 
 
+def _newest(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, check: str
+) -> dg.AssetCheckEvaluation | None:
+    found = newest_evaluation(instance, dg.AssetCheckKey(asset, check))
+    return found[0] if found is not None else None
+
+
 def _last_evaluation(
-    instance: dg.DagsterInstance, asset: str, check: str, job: str
+    instance: dg.DagsterInstance, asset: dg.AssetKey, check: str, job: str
 ) -> LastEvaluation | None:
-    event = latest(instance, asset, check)
+    event = _newest(instance, asset, check)
     if event is None or "fingerprint" not in event.metadata or event.metadata["job"].value != job:
         return None
     fingerprint = str(event.metadata["fingerprint"].value)

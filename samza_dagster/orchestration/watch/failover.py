@@ -1,12 +1,17 @@
-"""The judgement of `auto_failover`: a cursor and a look in, a cursor and decisions out. Pure."""
+"""The judgement of `auto_failover`: a cursor and a look in, a cursor and decisions out. Pure.
+
+What helps against a trouble is told by what the coordinator can do: jobs to launch, commands to run.
+"""
 
 from __future__ import annotations
 
 import uuid as uuid_module
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from shlex import quote
 
+from samza_dagster.model.capabilities import Capabilities
 from samza_dagster.orchestration.watch.cursor import (
     BAD_LOOKS,
     OF_NO_CONTAINER,
@@ -16,21 +21,38 @@ from samza_dagster.orchestration.watch.cursor import (
     Suspect,
 )
 from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Observation
-from samza_dagster.orchestration.watch.remedies import (
-    FAIL_OVER,
-    LEFT_TO_AM,
-    MOVE_WITH_STANDBY,
-    NOTHING,
-    RESTART,
-    action,
-    command,
-)
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.signals import STANDBY_BEHIND, Look
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 MOST_SUSPECTS = 100
 """Where more looks bad at once no single failover mends it, and the cursor has to stay small."""
+
+# Named as the jobs that carry them out.
+FAIL_OVER = "fail_over"
+MOVE_WITH_STANDBY = "move_with_standby"
+"""The active takes its standby's place, where there is no fail-over."""
+RESTART = "restart_container"
+NOTHING = "nothing"
+
+LEFT_TO_AM = "Samza's AM starts its containers elsewhere once YARN takes the node for lost"
+_RUN_COORDINATOR = (
+    "samza-dagster coordinator run --config <the job's properties> --launch"
+    " <how a container is started> --token-file <the job's token> --url-file <where agents look>"
+)
+_RUN_PROCESSORS = (
+    "samza-dagster processor run --config <the job's properties> --launch <how a"
+    " container is started> --processor-id <its id> --directory <its directory>, on each host"
+)
+_DEPLOY_AGAIN = (
+    "deploy the job again, as it was submitted before, if its YARN application has ended"
+    " (yarn application -list): nobody would read a request"
+)
+_AM_GONE = "wait: YARN starts another Application Master by itself; else its log says why not"
+_AM_REPLACED = (
+    "samza-dagster status: what was in flight ended without an answer; what is still wanted is to"
+    " be asked again"
+)
 
 
 class FailoverVerdict(StrEnum):
@@ -44,8 +66,8 @@ class FailoverVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One container of a suspect, and what would help it."""
+class Decision:
+    """One container of a suspect, what would help it, and what is to be done about it."""
 
     suspect: Suspect
     processor: str
@@ -55,19 +77,7 @@ class Case:
     action: str
     uuid: str
     """The run's key: one failure has one run, whoever derives it, and however often."""
-
-    @property
-    def request(self) -> str:
-        """Return the id of the report that its run is requested."""
-        return f"{self.uuid}/{FailoverVerdict.ASK.value}"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What is to be done about a case."""
-
-    case: Case
-    verdict: FailoverVerdict
+    verdict: FailoverVerdict = FailoverVerdict.ASK
     because: str = ""
     """Which limit of the rule holds it, or what the coordinator is at."""
     command: str = ""
@@ -77,11 +87,11 @@ class Decision:
     @property
     def event(self) -> str:
         """Return its report's id: it is made once while its trouble lasts, also by a tick that comes twice."""
-        case, suspect = self.case, self.case.suspect
         if self.verdict is FailoverVerdict.ASK:
-            return case.request
+            return f"{self.uuid}/{self.verdict.value}"
         rule = self.because.partition(":")[0] if self.verdict is FailoverVerdict.HELD else ""
-        return f"{suspect.key}/{suspect.since_ms}/{case.processor}/{self.verdict.value}/{rule}"
+        begin = f"{self.suspect.key}/{self.suspect.since_ms}"
+        return f"{begin}/{self.processor}/{self.verdict.value}/{rule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,7 @@ def _decided(
     judged: set[str] = set()
     for case in _cases(look, signals):
         suspect = suspects[case.suspect.key]
-        if case.uuid in judged or case.request in suspect.told:
+        if case.uuid in judged or case.event in suspect.told:  # that its run is requested
             continue
         judged.add(case.uuid)
         # An evaluation whose cursor wasn't kept may have asked for the run, or died before that.
@@ -180,8 +190,8 @@ def _decided(
     return replace(cursor, suspects=suspects, acts=acts), tuple(found)
 
 
-def _cases(look: Look, signals: Mapping[str, Suspect]) -> Iterator[Case]:
-    """Return what is confirmed and looks bad now, container by container, the most urgent first."""
+def _cases(look: Look, signals: Mapping[str, Suspect]) -> Iterator[Decision]:
+    """Return what would be asked for what is confirmed and looks bad now, the most urgent first."""
     seen = look.seen
     confirmed = (s for key, s in look.cursor.suspects.items() if key in signals and s.is_confirmed)
     for suspect in sorted(confirmed, key=_urgency):
@@ -193,7 +203,7 @@ def _cases(look: Look, signals: Mapping[str, Suspect]) -> Iterator[Case]:
             newest = look.cursor.acknowledged.get(group, 0)
             text = f"{seen.job}/{what}/{processor}/{incarnation}/{newest}"
             uuid = str(uuid_module.uuid5(NAMESPACE, text))
-            yield Case(suspect, processor, incarnation, group, host, does, uuid)
+            yield Decision(suspect, processor, incarnation, group, host, does, uuid)
 
 
 def _urgency(suspect: Suspect) -> tuple[bool, int, str]:
@@ -202,7 +212,7 @@ def _urgency(suspect: Suspect) -> tuple[bool, int, str]:
     return not is_wide, suspect.since_ms, suspect.key
 
 
-def _decide(case: Case, look: Look, bad: Collection[str], *, nobody_reads: bool) -> Decision:
+def _decide(case: Decision, look: Look, bad: Collection[str], *, nobody_reads: bool) -> Decision:
     seen, cursor, settings, group = look.seen, look.cursor, look.settings, case.group
     kind, may_lag = case.suspect.kind, not seen.can.places_tasks
     mode = settings.mode or ("advise" if seen.can.shows_its_life else "shadow")
@@ -210,15 +220,18 @@ def _decide(case: Case, look: Look, bad: Collection[str], *, nobody_reads: bool)
     standbys = _healthy_standbys(seen, group, bad, may_lag=may_lag)
     does = command(case, seen, standbys, bad)
 
+    def decided(verdict: FailoverVerdict, because: str = "") -> Decision:
+        return replace(case, verdict=verdict, because=because, command=does)
+
     def held(rule: str, why: str) -> Decision:
-        return Decision(case, FailoverVerdict.HELD, f"{rule}: {why}", does)
+        return decided(FailoverVerdict.HELD, f"{rule}: {why}")
 
     if kind not in OF_NO_CONTAINER and group in seen.busy:
-        return Decision(case, FailoverVerdict.WATCH, seen.busy[group], does)
+        return decided(FailoverVerdict.WATCH, seen.busy[group])
     if kind == Kind.HOST_SICK and not seen.can.shows_its_life:
-        return Decision(case, FailoverVerdict.WATCH, LEFT_TO_AM, does)
+        return decided(FailoverVerdict.WATCH, LEFT_TO_AM)
     if case.action == NOTHING:
-        return Decision(case, advice, "", does)
+        return decided(advice)
     if nobody_reads:
         return held("no coordinator", "nobody would read the request, or much later")
     if case.action in (FAIL_OVER, MOVE_WITH_STANDBY) and not standbys:
@@ -237,14 +250,14 @@ def _decide(case: Case, look: Look, bad: Collection[str], *, nobody_reads: bool)
         names = ", ".join(sorted(bad)[:5])
         return held("mass", f"{len(bad)} of {hosts} hosts look bad: {names}")
     if mode != "act":
-        return Decision(case, advice, "", does)
+        return decided(advice)
     lately = cursor.acts_lately(look.now_ms)
     if lately >= settings.cap_per_hour:
         return held(
             "cap", f"{lately} requests within the hour, at most {settings.cap_per_hour} are allowed"
         )
     standby = standbys[0].processor_id if case.action == MOVE_WITH_STANDBY else ""
-    return Decision(case, FailoverVerdict.ASK, "", does, standby)
+    return replace(case, command=does, standby=standby)
 
 
 def _healthy_standbys(
@@ -261,3 +274,69 @@ def _healthy_standbys(
         and standby.host not in bad
         and (may_lag or (standby.left is not None and standby.left < STANDBY_BEHIND))
     ]
+
+
+def action(kind: Kind, can: Capabilities, *, active: bool) -> str:
+    """Return the job that helps against a signal about such a container."""
+    if active and (
+        kind in (Kind.FALLING_BEHIND, Kind.SILENT)
+        or (kind == Kind.HOST_SICK and can.shows_its_life)
+    ):
+        return FAIL_OVER if can.has_own_requests else MOVE_WITH_STANDBY
+    # Our coordinator restarts a standby by itself; a standalone group restarts none alone.
+    is_restarted = kind in (Kind.SILENT, Kind.STANDBY_STALLED) and not can.shows_its_life
+    return RESTART if is_restarted and not active else NOTHING
+
+
+def command(
+    case: Decision, seen: Observation, standbys: Sequence[ContainerSeen], bad: Collection[str]
+) -> str:
+    """Return what a person would run, where this coordinator takes it.
+
+    `standbys` may take the container's place; `bad` are the hosts that look bad.
+    """
+    kind, can, unit = case.suspect.kind, seen.can, quote(case.processor)
+    if kind in OF_NO_CONTAINER:
+        if can.shows_its_life:
+            return _RUN_PROCESSORS if can.places_tasks else _RUN_COORDINATOR
+        return {Kind.COORDINATOR_GONE: _AM_GONE, Kind.JOB_DEAD: _DEPLOY_AGAIN}.get(
+            kind, _AM_REPLACED
+        )
+    if can.has_own_requests:
+        if standbys:
+            return f"samza-dagster fail-over {unit}"
+        return f"samza-dagster place {unit} --to ANY_HOST, which restores its state anew"
+    if can.places_tasks:
+        return _of_a_task(case, seen, standbys, bad)
+    if kind == Kind.HOST_SICK:
+        return f"samza-dagster status {unit}, until it is on another host"
+    if case.action == RESTART:
+        return f"samza-dagster place {unit} --to LAST_SEEN"
+    if not standbys:
+        return f"samza-dagster place {unit} --to LAST_SEEN, where its state is"
+    standby = standbys[0]
+    return (
+        f"job move_with_standby with processor {case.processor} and standby {standby.processor_id};"
+        f" or samza-dagster place {quote(standby.processor_id)} --to ANY_HOST, then samza-dagster place"
+        f" {unit} --to {standby.host}"
+    )
+
+
+def _of_a_task(
+    case: Decision, seen: Observation, standbys: Sequence[ContainerSeen], bad: Collection[str]
+) -> str:
+    """Return the command of a standalone group: a task is moved by itself, and restarts with its processor."""
+    one, unit = seen.by_id.get(case.processor), quote(case.processor)
+    if case.action == MOVE_WITH_STANDBY and standbys:
+        if len(seen.standbys[case.group]) == 1:
+            return f"samza-dagster place {unit} --to STANDBY"
+        standby = standbys[0].processor_id
+        return f"job move_with_standby with processor {case.processor} and standby {standby}"
+    if one is not None and not one.active and (free := seen.free_for(one) - set(bad)):
+        return f"samza-dagster place {unit} --to {min(free)}"
+    if one is None or not one.holder:
+        return f"samza-dagster explain {unit}"
+    return (
+        f"samza-dagster place {quote(one.holder)} --to LAST_SEEN, which restarts that processor"
+        " with all its tasks where they are"
+    )

@@ -13,6 +13,8 @@ from samza_dagster.lag import Applied, HostClock
 from samza_dagster.orchestration.versioned import Versioned
 
 MOST_OF_A_CHECK = 200
+REPEAT_MS = 3_600_000
+"""A check is told again after it, unchanged."""
 NOT_JUDGED = "not judged"
 """The subject of what says that a check can't be judged now."""
 NOTE = "NOTE"
@@ -204,9 +206,8 @@ def looked(
     return replace(memory, looked_ms=now_ms, checks=checks), tuple(results)
 
 
-def is_due(memory: CheckMemory, result: CheckResult, now_ms: int, repeat_ms: int) -> bool:
+def is_due(result: CheckResult, last: LastEvaluation | None, now_ms: int) -> bool:
     """Return whether a result is told: when it has changed, and again now and then."""
-    last = memory.evaluations.get(result.check)
     return (
-        last is None or last.fingerprint != result.fingerprint or now_ms - last.at_ms >= repeat_ms
+        last is None or last.fingerprint != result.fingerprint or now_ms - last.at_ms >= REPEAT_MS
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 import dagster as dg
@@ -32,56 +31,48 @@ Events = list[tuple[int, dg.AssetObservation]]
 """With the number of each in Dagster's storage."""
 
 
-class Outcome(StrEnum):
-    """How a trouble ended, as far as that was seen."""
-
-    REPLACED = "moved or restarted"
-    NOT_NEEDED = "nothing was needed"
-    UNKNOWN = "unknown"
-
-
 def decision_event(
-    decision: Decision, *, job: str, now_ms: int, key: dg.AssetKey = KEY
+    decision: Decision, *, job: str, now_ms: int, key: dg.AssetKey
 ) -> dg.AssetObservation:
     """Report what was decided, why, and what a person can do."""
-    case = decision.case
     because = f" ({decision.because})" if decision.because else ""
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{case.action} of {case.processor} {WORDS[decision.verdict]}:"
-        f" {case.suspect.why}{because}",
+        description=f"{decision.action} of {decision.processor} {WORDS[decision.verdict]}:"
+        f" {decision.suspect.why}{because}",
         metadata={
-            **_about(case.suspect, decision.event, job, now_ms),
-            "processor": case.processor,
-            "container_group": f"{job}/{case.group}",
-            "host": case.host or "-",
-            "incarnation": case.incarnation or "-",
-            "action": case.action,
+            **_about(decision.suspect, decision.event, job, now_ms),
+            "processor": decision.processor,
+            "container_group": f"{job}/{decision.group}",
+            "host": decision.host or "-",
+            "incarnation": decision.incarnation or "-",
+            "action": decision.action,
             "verdict": decision.verdict.value,
-            "why": case.suspect.why,
+            "why": decision.suspect.why,
             "because": decision.because or "-",
             "what_to_do": decision.command,
-            "run_key": case.uuid,
+            "run_key": decision.uuid,
         },
         tags={EVENT: DECIDED},
     )
 
 
 def recovered_event(
-    suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey = KEY
+    suspect: Suspect, *, job: str, now_ms: int, key: dg.AssetKey
 ) -> dg.AssetObservation:
     """Report that something looks well again, and what became of it."""
-    outcome = Outcome.UNKNOWN
-    if suspect.was and suspect.became:
-        outcome = Outcome.NOT_NEEDED if suspect.was == suspect.became else Outcome.REPLACED
-    done = f"{suspect.became}; it was {suspect.was}" if outcome is Outcome.REPLACED else ""
+    outcome, done = "unknown", ""
+    if suspect.was and suspect.was == suspect.became:
+        outcome = "nothing was needed"
+    elif suspect.was and suspect.became:
+        outcome, done = "moved or restarted", f"{suspect.became}; it was {suspect.was}"
     return dg.AssetObservation(
         asset_key=key,
         description=f"{suspect.subject} looks well again: {suspect.kind} is over"
         f" ({': '.join(filter(None, (outcome, done)))})",
         metadata={
             **_about(suspect, f"{suspect.key}/{suspect.since_ms}/over", job, now_ms),
-            "outcome": outcome.value,
+            "outcome": outcome,
             "done": done,
         },
         tags={EVENT: RECOVERED},

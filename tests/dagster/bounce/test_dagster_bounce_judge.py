@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations.record import check_result
 from samza_dagster.orchestration.plans.units import BounceJudge
-from samza_dagster.orchestration.watch.checks import latest
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -180,13 +180,17 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
     def fresh() -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=True)
 
+    def newest() -> dg.AssetCheckEvaluation | None:
+        found = newest_evaluation(instance, dg.AssetCheckKey(key, "fresh"))
+        return found[0] if found is not None else None
+
     looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
     job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
     judge = BounceJudge("shop/orders", "fresh", 60.0)
     looks, goes_on = in_one_chain(instance), in_one_chain(instance)
     slow = instance.create_run_for_job(job)
     assert check_result(looks, judge) is None
-    assert latest(instance, "shop/orders", "fresh") is None
+    assert newest() is None
     no, yes = (
         dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
         for passed in (False, True)
@@ -194,11 +198,11 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
     instance.report_runless_asset_event(no)
     instance.create_run_for_job(job)
     assert check_result(looks, judge) is False
-    assert latest(instance, "shop/orders", "fresh") == no
+    assert newest() == no
     found = DagsterEvent(
         dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
     )
     instance.report_dagster_event(found, slow.run_id)
-    assert latest(instance, "shop/orders", "fresh") == yes
+    assert newest() == yes
     assert check_result(looks, judge) is False
     assert check_result(goes_on, judge) is False

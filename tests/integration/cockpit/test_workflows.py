@@ -12,7 +12,7 @@ import pytest
 
 from samza_dagster.orchestration.tags import GROUP, WHO
 from samza_dagster.orchestration.watch.auto_failover import NAME
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER
+from samza_dagster.orchestration.watch.failover import FAIL_OVER
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.job import alive
 from tests.rig.kill_scenarios import free_host

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samza_dagster.coordinator.fencing.principals import PrincipalNames
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import naming
-from samza_dagster.orchestration.choices import processors_of
+from samza_dagster.orchestration.choices import keys_of
 from samza_dagster.orchestration.tags import group_tag, job_tag
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import JobState
@@ -71,7 +71,8 @@ def test_no_two_jobs_share_a_name_of_ours(
     )
     assert job_tag("/".join(one)) != job_tag("/".join(two))
     assert group_tag("/".join(one), p) != group_tag("/".join(two), q)
-    assert processors_of("/".join(one)).name != processors_of("/".join(two)).name
+    names = [keys_of("/".join(job), "processors").name for job in (one, two)]
+    assert names[0] != names[1]
 
 
 @settings(max_examples=300)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from watching import Watching, standby_of, told
+from watching import Watching, container, told
 
 from samza_dagster.client.views import JobView
 from samza_dagster.orchestration.watch.failover import Decision
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation, observation_of
-from samza_dagster.orchestration.watch.settings import Mode
+from samza_dagster.orchestration.watch.observation import Observation, observation_of
 
 pytestmark = pytest.mark.unit
 MINUTE = 60_000
@@ -20,8 +19,8 @@ ENDED = "YARN's ResourceManager: application_1_0004 is FAILED, final status FAIL
 class Watched(Watching):
     """A job of two actives with standbys on nm1 to nm4, looked at every 5 s; reports each minute."""
 
-    def __init__(self, mode: Mode = "act") -> None:
-        super().__init__(mode)
+    def __init__(self) -> None:
+        super().__init__()
         self.reports: dict[str, int] = dict.fromkeys(("0", "0-0", "1", "1-0"), self.now)
         self.hosts = {"0": "nm1", "0-0": "nm2", "1": "nm3", "1-0": "nm4"}
         self.silent: set[str] = set()
@@ -45,11 +44,12 @@ class Watched(Watching):
                 if processor not in self.silent and self.now - at_ms >= MINUTE:
                     self.reports[processor] = self.now
             containers = tuple(
-                ContainerSeen(
-                    *(p, "-" not in p, "last-seen", self.hosts[p]),
+                container(
+                    *(p, self.hosts[p]),
+                    state="last-seen",
+                    incarnation="",
                     reported_ms=at_ms,
                     unread=self.unread,
-                    of=standby_of(p),
                 )
                 for p, at_ms in self.reports.items()
             )
@@ -63,7 +63,7 @@ def test_a_job_that_yarn_has_ended_is_told_at_once_and_nothing_is_asked_of_it() 
     assert watched.look(for_ms=5 * MINUTE) == []
     (decision,) = watched.look(for_ms=10_000, dead=ENDED, application="FAILED")
     assert told([decision]) == [("job-dead", "job", "advise")]
-    assert decision.case.suspect.why == ENDED
+    assert decision.suspect.why == ENDED
     assert decision.command.startswith("deploy the job again")
     watched.silent = set(watched.reports)
     assert watched.look(for_ms=10 * MINUTE) == []
@@ -83,9 +83,9 @@ def test_without_yarns_word_a_job_is_dead_when_two_reports_of_each_have_not_come
     watched.silent = set(watched.reports)
     last_ms = max(watched.reports.values())
     found = watched.look(for_ms=5 * MINUTE // 2 - (watched.now - last_ms))
-    assert all(d.case.suspect.kind != "job-dead" for d in found)
-    (decision,) = (d for d in watched.look(for_ms=15_000) if d.case.suspect.kind == "job-dead")
-    assert "all 4 containers that reported have been silent for 155 s" in decision.case.suspect.why
+    assert all(d.suspect.kind != "job-dead" for d in found)
+    (decision,) = (d for d in watched.look(for_ms=15_000) if d.suspect.kind == "job-dead")
+    assert "all 4 containers that reported have been silent for 155 s" in decision.suspect.why
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_silence_alone_isnt_death_where_something_else_may_be_its_cause(
     watched.silent = set(watched.reports)
     watched.unread = not change
     found = watched.look(for_ms=10 * MINUTE, **change)  # type: ignore[arg-type]
-    assert all(d.case.suspect.kind != "job-dead" for d in found)
+    assert all(d.suspect.kind != "job-dead" for d in found)
 
 
 def test_a_resource_manager_that_is_away_is_told_and_silence_counts_again() -> None:
@@ -111,7 +111,7 @@ def test_a_resource_manager_that_is_away_is_told_and_silence_counts_again() -> N
     watched.look(for_ms=5 * MINUTE, application="RUNNING")
     watched.silent = set(watched.reports)
     found = watched.look(for_ms=5 * MINUTE, application="", unread=observation_of(view).unread)
-    assert "job-dead" in [d.case.suspect.kind for d in found]
+    assert "job-dead" in [d.suspect.kind for d in found]
 
 
 def test_what_was_bad_before_hasnt_recovered_because_the_job_died() -> None:
@@ -138,7 +138,7 @@ def test_an_application_master_that_is_away_is_told_with_what_helps() -> None:
     watched = Watched()
     (decision,) = watched.look(for_ms=15_000, application="ACCEPTED")
     assert told([decision]) == [("coordinator-gone", "coordinator", "advise")]
-    assert "ACCEPTED: no Application Master runs" in decision.case.suspect.why
+    assert "ACCEPTED: no Application Master runs" in decision.suspect.why
     assert "YARN starts another Application Master" in decision.command
     assert watched.look(for_ms=MINUTE, application="RUNNING") == []
 

@@ -7,15 +7,15 @@ import time
 from dataclasses import replace
 
 import pytest
+from watching import BEGIN, container
 
 from samza_dagster.orchestration.watch.auto_failover import quiet
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import judge
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.observation import Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.unit
-BEGIN = 1_700_000_000_000
 CONTAINERS = 1_000
 
 
@@ -27,12 +27,9 @@ BACKLOGS = [RNG.randrange(20_000, 90_000) for _ in range(CONTAINERS)]
 def busy(frozen: str, look: int) -> Observation:
     """Each active has a backlog, that goes up and down, and commits; one of them doesn't."""
     containers = tuple(
-        ContainerSeen(
-            str(number),
-            True,
-            "running",
-            f"h{number % 100}",
-            IDENTS[number],
+        container(
+            *(str(number), f"h{number % 100}"),
+            incarnation=IDENTS[number],
             reported_ms=BEGIN + look * 30_000 + RNG.randrange(20_000),
             left=BACKLOGS[number] + look % 2 * 500,
             position=1_000_000 + (0 if str(number) == frozen else look * 997 + number),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watching import BEGIN, Fleet, Watching, leader_seen, standby_of
+from watching import BEGIN, Fleet, Watching, container, leader_seen
 
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.watch.cursor import HOUR_MS, Act
@@ -19,10 +20,8 @@ from samza_dagster.orchestration.watch.settings import Mode
 pytestmark = pytest.mark.unit
 
 
-def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
-    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1")
-    made = replace(made, reported_ms=0, of=standby_of(ident))
-    return replace(made, **more)  # type: ignore[arg-type]
+def seen(ident: str, host: str | None, **more: Any) -> ContainerSeen:
+    return container(ident, host, **{"reported_ms": 0, **more})
 
 
 def sight(*containers: ContainerSeen, **more: object) -> Observation:
@@ -58,7 +57,7 @@ class Watch(Watching):
 
 
 def told(decisions: tuple[Decision, ...]) -> list[tuple[str, str, str]]:
-    return [(d.case.suspect.kind, d.case.processor, d.verdict.value) for d in decisions]
+    return [(d.suspect.kind, d.processor, d.verdict.value) for d in decisions]
 
 
 SICK = {"h1": 20_000}
@@ -71,7 +70,7 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
     (decision,) = watch.look(sight(host_words=SICK))
     assert told((decision,)) == [("host-sick", "0", "ask")]
     (again,) = Watch().look(sight(host_words=SICK), 3)
-    assert decision.case.uuid == again.case.uuid
+    assert decision.uuid == again.uuid
     assert watch.look(sight(host_words=SICK), 5) == ()
 
 
@@ -103,7 +102,7 @@ def test_what_holds_it_back_is_said(
     watch = Watch()
     bad = replace(sight(host_words=SICK), **change)  # type: ignore[arg-type]
     watch.settings = watch.settings.model_copy(update={"mass_share": 0.4})
-    found = [d for d in watch.look(bad, 3) if d.case.processor == "0"]
+    found = [d for d in watch.look(bad, 3) if d.processor == "0"]
     assert [d.verdict.value for d in found] == ([verdict] if verdict else [])
     assert all(because in d.because for d in found)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from watching import BEGIN, Watching, leader_seen, standby_of
+from watching import BEGIN, Watching, container, leader_seen
 
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.observation import Observation
 
 pytestmark = pytest.mark.unit
 REPORT_EVERY_MS = 5_000
@@ -33,28 +33,18 @@ class Skewed(Watching):
         for since_ms in range(0, for_ms, every_ms):
             self.now = BEGIN + since_ms
             self.told += [
-                f"{since_ms // 1000} {d.case.suspect.kind} {d.case.processor}"
+                f"{since_ms // 1000} {d.suspect.kind} {d.processor}"
                 for d in self.decide(self.sight(since_ms))
             ]
         return self.told
 
     def sight(self, since_ms: int) -> Observation:
-        containers = tuple(
-            ContainerSeen(
-                ident,
-                "-" not in ident,
-                "running",
-                host,
-                f"{ident}#1",
-                reported_ms=BEGIN
-                + self.skew_ms.get(host, 0)
-                + min(since_ms, self.ends_ms.get(ident, since_ms))
-                // REPORT_EVERY_MS
-                * REPORT_EVERY_MS,
-                of=standby_of(ident),
-            )
-            for ident, host in PLACES.items()
-        )
+        def reported_ms(ident: str, host: str) -> int:
+            last_ms = min(since_ms, self.ends_ms.get(ident, since_ms))
+            ahead_ms = self.skew_ms.get(host, 0)
+            return BEGIN + ahead_ms + last_ms // REPORT_EVERY_MS * REPORT_EVERY_MS
+
+        containers = tuple(container(*at, reported_ms=reported_ms(*at)) for at in PLACES.items())
         beat_ms = BEGIN + since_ms // 10_000 * 10_000 + self.skew_ms.get("h0", 0)
         return Observation(
             "demo/1",

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from job_views import job, lag, processor
 
-from samza_dagster.client.views import ActionView, JobView, LeaderView, ProcessorView, ReplicaLag
+from samza_dagster.client.views import ActionView, LeaderView
 from samza_dagster.errors import Unreachable
-from samza_dagster.model import TaskMode
-from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.fleet import Line, line_of, shown
 
 pytestmark = pytest.mark.unit
 NOW_MS = 1_700_000_000_000
 
 
-def processor(pid: str, host: str, state: str = "running") -> ProcessorView:
-    active = pid.partition("-")[0]
-    is_standby = "-" in pid
-    task = standby_task_name(f"Partition {active}", 0) if is_standby else f"Partition {active}"
-    mode = TaskMode.STANDBY if is_standby else TaskMode.ACTIVE
-    return ProcessorView(pid, mode, state, host, tasks=(task,))
-
-
-def job(*processors: ProcessorView, **more: Any) -> JobView:
-    leader = LeaderView(1, "boss", "http://boss", 0, NOW_MS, ended=False)
-    known = {each.processor_id: each for each in processors}
-    given = {"coordinator": "samza_dagster", "leader": leader, **more}
-    return JobView("demo", "1", "run-1", known, {}, **given)
-
-
-def lag(pid: str, records: int | None) -> ReplicaLag:
-    mode = TaskMode.STANDBY if "-" in pid else TaskMode.ACTIVE
-    return ReplicaLag(pid, "t", mode, "store", "log", 0, "h1", 90, 7, records, 1)
+LEADER = LeaderView(1, "boss", "http://boss", 0, NOW_MS, ended=False)
 
 
 def test_a_job_that_is_well_says_so() -> None:
     """Its owner, its hosts, its furthest standby."""
-    view = job(processor("0", "h1"), processor("0-0", "h2"))
+    view = job(processor("0", "h1"), processor("0-0", "h2"), leader=LEADER)
     line = line_of("demo/1", view, [lag("0", 900), lag("0-0", 30)], NOW_MS)
     assert (line.troubles, line.owner, line.hosts) == ((), "our coordinator on boss", ("h1", "h2"))
     assert (line.worst_lag, line.standby_debt) == (30, 0)

@@ -8,17 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watching import standby_of
+from watching import container
 
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch.cursor import FailoverCursor, Kind
-from samza_dagster.orchestration.watch.observation import (
-    ContainerSeen,
-    Observation,
-    observation_of,
-)
+from samza_dagster.orchestration.watch.observation import Observation, observation_of
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.signals import Look
 
@@ -51,12 +47,13 @@ class Job:
 
     def sight(self) -> Observation:
         containers = tuple(
-            ContainerSeen(
-                *(p, "-" not in p, "last-seen", host),
+            container(
+                *(p, host),
+                state="last-seen",
+                incarnation="",
                 reported_ms=self.reports[p],
                 left=0 if p == "0" else None,
                 position=self.commits if p == "0" else None,
-                of=standby_of(p),
             )
             for p, host in PLACES.items()
         )
@@ -96,8 +93,8 @@ def by_the_client(job: Job, history: Looks) -> Iterator[bool]:
         yield seen.silence(deployment, now_s=now_s) is not None
 
 
-def quiet_for(seconds: int, *before: set[str], every_s: int = 10) -> Looks:
-    return [(10_000, one) for one in before] + [(every_s * 1000, set())] * (seconds // every_s)
+def quiet_for(seconds: int, *before: set[str]) -> Looks:
+    return [(10_000, one) for one in before] + [(10_000, set())] * (seconds // 10)
 
 
 ALL = set(PLACES)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from job_views import lag
 
 from samza_dagster.client.views import ReplicaLag
-from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch.findings import NOTE
 from samza_dagster.orchestration.watch.lag_objectives import (
     MOST_FOLLOWED,
@@ -23,19 +22,11 @@ from samza_dagster.orchestration.watch.settings import LagObjective
 pytestmark = pytest.mark.unit
 
 
-def lag(
-    records: int | None, *, at: int = 0, end: int = 10_000, ident: str = "0-0", store: str = "s"
-) -> ReplicaLag:
-    mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
-    applied = None if records is None else end - records - 1
-    return ReplicaLag(ident, "t", mode, store, "log", 0, "h", end, applied, records, at)
-
-
 def looks(*records: int, end: int = 10_000) -> tuple[dict[str, Any], ReplicaLag]:
     samples: dict[str, Any] = {}
-    newest = lag(0)
+    newest = lag("0-0", 0)
     for number, behind in enumerate(records):
-        newest = lag(behind, at=number * 1_000, end=end)
+        newest = lag("0-0", behind, at=number * 1_000, end=end)
         samples = followed(samples, [newest], number * 1_000)
     return samples, newest
 
@@ -43,15 +34,15 @@ def looks(*records: int, end: int = 10_000) -> tuple[dict[str, Any], ReplicaLag]
 def test_records_over_the_objective_are_a_breach() -> None:
     """At the objective is none; an active has none."""
     rule = [LagObjective(records=100)]
-    assert breaches(rule, [lag(100), lag(999, ident="0")], {}) == []
-    (found,) = breaches(rule, [lag(101)], {})
+    assert breaches(rule, [lag("0-0", 100), lag("0", 999)], {}) == []
+    (found,) = breaches(rule, [lag("0-0", 101)], {})
     assert found.subject == "0-0/s"
     assert "101 records behind, the objective is 100" in found.seen
 
 
 def test_an_unknown_lag_is_a_breach() -> None:
     """A dead standby reports nothing."""
-    (found,) = breaches([LagObjective(records=100)], [lag(None)], {})
+    (found,) = breaches([LagObjective(records=100)], [lag("0-0", None)], {})
     assert "isn't known" in found.seen
 
 
@@ -79,13 +70,13 @@ def test_the_stricter_severity_counts_and_patterns_choose() -> None:
         LagObjective(standby="0-*", records=50, severity="error"),
         LagObjective(store="other", records=0, severity="error"),
     ]
-    found = {f.subject: f.severity for f in breaches(rules, [lag(60), lag(20, ident="1-0")], {})}
+    found = {f.subject: f.severity for f in breaches(rules, [lag("0-0", 60), lag("1-0", 20)], {})}
     assert found == {"0-0/s": "ERROR", "1-0/s": "WARN"}
 
 
 def test_only_the_furthest_behind_are_followed_and_few_samples_kept() -> None:
     """The cursor is bounded for any job."""
-    many = [lag(n + 1, ident=f"{n}-0") for n in range(1_000)]
+    many = [lag(f"{n}-0", n + 1) for n in range(1_000)]
     samples = followed({}, many, 0)
     assert len(samples) == MOST_FOLLOWED
     assert "999-0/s/0" in samples
@@ -95,17 +86,17 @@ def test_only_the_furthest_behind_are_followed_and_few_samples_kept() -> None:
 
 def test_a_report_that_was_taken_in_adds_nothing_and_a_new_changelog_begins_anew() -> None:
     """Ticks come more often than reports."""
-    samples = followed({}, [lag(10, at=5)], 0)
-    assert followed(samples, [lag(10, at=5)], 9) == samples
-    again = followed(samples, [lag(3, at=6, end=10)], 10)
+    samples = followed({}, [lag("0-0", 10, at=5)], 0)
+    assert followed(samples, [lag("0-0", 10, at=5)], 9) == samples
+    again = followed(samples, [lag("0-0", 3, at=6, end=10)], 10)
     assert len(again["0-0/s/0"]) == 1
 
 
 def test_store_partitions_that_are_not_followed_are_counted_and_do_not_pass_in_silence() -> None:
     """Beyond those furthest behind no rate is known; a note says of how many, and fails nothing."""
     rules = [LagObjective(standby="1-*", seconds=1)]
-    lags = [replace(lag(n, ident="1-0"), partition=n) for n in range(1, MOST_FOLLOWED + 8)]
-    others = [replace(lag(9_999, ident="2-0"), partition=n) for n in range(MOST_FOLLOWED)]
+    lags = [lag("1-0", n, partition=n) for n in range(1, MOST_FOLLOWED + 8)]
+    others = [lag("2-0", 9_999, partition=n) for n in range(MOST_FOLLOWED)]
     samples = followed({}, timed(rules, [*lags, *others]), 0)
     assert {key.split("/")[0] for key in samples} == {"1-0"}
     (note,) = not_followed(rules, [*lags, *others], samples)
@@ -119,6 +110,6 @@ def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_st
 ):
     """Those others may not even be followed."""
     samples, newest = looks(500, 500)
-    other = replace(lag(3), partition=1)
+    other = lag("0-0", 3, partition=1)
     (found,) = breaches([LagObjective(seconds=1)], [other, newest], samples)
     assert "no headway" in found.seen

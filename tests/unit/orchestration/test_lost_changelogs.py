@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from job_views import job, processor
 
 from samza_dagster.client.readiness import standbys_now
 from samza_dagster.client.replica_lag import replica_lags, store_replicas
-from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.client.views import HostView, ReplicaLag
 from samza_dagster.errors import Refused
 from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
-from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.orchestration.assets.fleet import line_of
@@ -40,21 +40,9 @@ LOST: dict[str, Ranges] = {
 every_loss = pytest.mark.parametrize("ranges", LOST.values(), ids=LOST)
 
 
-def processor(ident: str, host: str) -> ProcessorView:
-    mode = TaskMode.STANDBY if "-" in ident else TaskMode.ACTIVE
-    number = ident.partition("-")[0]
-    task = f"Standby-P {number}-0" if "-" in ident else f"P {number}"
-    return ProcessorView(ident, mode, "running", host, f"{ident}#1", (task,))
-
-
 AT = {"0": "h1", STANDBY: "h2", "1": "h2", OTHER: "h3"}
-VIEW = JobView(
-    "demo", "1", "run-1",
-    {ident: processor(ident, host) for ident, host in AT.items()},
-    {f"h{n}": HostView(f"h{n}", "alive") for n in range(1, 6)},
-    coordinator="samza_dagster",
-    max_standbys=4,
-)  # fmt: skip
+HOSTS = {f"h{n}": HostView(f"h{n}", "alive") for n in range(1, 6)}
+VIEW = job(*(processor(*at) for at in AT.items()), hosts=HOSTS, max_standbys=4)
 
 
 def lags(ranges: Ranges) -> tuple[ReplicaLag, ...]:
@@ -148,7 +136,7 @@ def test_the_checks_name_the_changelog_and_the_standby(ranges: Ranges) -> None:
 def test_a_restarted_standby_isnt_back_while_its_changelog_is_lost(ranges: Ranges) -> None:
     """A bounce waits for its lag: the reason is what is wrong with the topic, not the standby's silence."""
     mine = [lag for lag in lags(ranges) if lag.processor_id == STANDBY]
-    seen = NewReports().look(mine, f"{STANDBY}#1", 10**9, shown_by_work=False)
+    seen = NewReports().look(mine, f"e{STANDBY}", 10**9, shown_by_work=False)
     assert f"its lag isn't known: topic {LOG}" in seen.why_not
 
 

@@ -42,9 +42,9 @@ from samza_dagster.orchestration.plans.order import (
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.cursor import Kind
+from samza_dagster.orchestration.watch.failover import FAIL_OVER, NOTHING, action
 from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.observation import observation_of
-from samza_dagster.orchestration.watch.remedies import FAIL_OVER, NOTHING, action
 from samza_dagster.orchestration.watch.settings import LagObjective
 
 pytestmark = pytest.mark.unit

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from watching import container
 
 from samza_dagster.orchestration.watch.cursor import BAD_LOOKS, GOOD_LOOKS, FailoverCursor
 from samza_dagster.orchestration.watch.failover import judge
 from samza_dagster.orchestration.watch.findings import CheckFinding, CheckMemory, Hysteresis, looked
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.observation import Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.unit
@@ -91,8 +92,7 @@ def test_a_suspect_of_auto_failover_counts_after_two_bad_looks_in_turn(looks: Lo
     for (gap_ms, bad), (counts, _) in zip(looks, expected, strict=True):
         now_ms += max(0, gap_ms)
         containers = (
-            ContainerSeen(f"{n}", True, "running", host, f"{n}#1", reported_ms=now_ms)
-            for n, host in enumerate(SUBJECTS)
+            container(f"{n}", host, reported_ms=now_ms) for n, host in enumerate(SUBJECTS)
         )
         words = {host: 20_000 if host in bad else 0 for host in SUBJECTS}
         alive = dict.fromkeys(SUBJECTS, "alive")

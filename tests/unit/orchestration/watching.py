@@ -20,9 +20,11 @@ def leader_seen(beat_ms: int, every_ms: int = 5_000, *, ended: bool = False) -> 
     return LeaderView(4, "h1", "", None, beat_ms, ended, beat_every_ms=every_ms)
 
 
-def standby_of(processor: str) -> str:
-    """The active of a standby, by the test's ids; empty of an active."""
-    return processor.partition("-")[0] if "-" in processor else ""
+def container(ident: str, host: str | None, **more: Any) -> ContainerSeen:
+    """One that runs; the id tells whose standby it is: `0-0` is one of `0`."""
+    active, _, replica = ident.partition("-")
+    known = {"state": "running", "incarnation": f"{ident}#1", "of": active if replica else ""}
+    return ContainerSeen(ident, not replica, host=host, **{**known, **more})
 
 
 class Watching:
@@ -55,7 +57,7 @@ class Watching:
 
 def told(decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
     """Signal, subject and verdict of each."""
-    return [(d.case.suspect.kind, d.case.suspect.subject, d.verdict.value) for d in decisions]
+    return [(d.suspect.kind, d.suspect.subject, d.verdict.value) for d in decisions]
 
 
 class Fleet(Watching):
@@ -85,20 +87,11 @@ class Fleet(Watching):
                     leader=self.leader,
                 )
             )
-        return [f"{d.because.partition(':')[0] or d.verdict} {d.case.processor}" for d in found]
+        return [f"{d.because.partition(':')[0] or d.verdict} {d.processor}" for d in found]
 
     def _seen(self, processor: str, host: str) -> ContainerSeen:
-        return ContainerSeen(
-            processor,
-            not standby_of(processor),
-            "running",
-            host,
-            f"{processor}#1",
-            reported_ms=self.now,
-            left=50_000 if processor in self.stuck else 0,
-            position=7,
-            of=standby_of(processor),
-        )
+        left = 50_000 if processor in self.stuck else 0
+        return container(processor, host, reported_ms=self.now, left=left, position=7)
 
     def lose(self, *hosts: str) -> None:
         """They are lost."""
