@@ -93,20 +93,6 @@ def test_every_number_has_a_largest() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("model", "field"),
-    [
-        (AutoFailover, "backlog_records"),
-        (LagObjective, "records"),
-    ],
-)
-def test_records_have_the_bound_of_a_lag(model: type[BaseModel], field: str) -> None:
-    """With more the signal would be off, and nobody would know."""
-    assert model(**{field: 10**9}).model_dump()[field] == 10**9
-    with pytest.raises(ValidationError, match=f"(?s){field}.*to 1,000,000,000"):
-        model(**{field: 10**9 + 1})
-
-
 def test_a_hundred_objectives_are_enough() -> None:
     """Each is held against every store of every standby at each look."""
     most: list[dict[str, Any]] = [{"standby": f"{n}-*", "records": n} for n in range(100)]
@@ -127,12 +113,20 @@ def test_a_job_s_name_and_id_have_a_length(name: str, ident: str, named: str) ->
         SamzaJobComponent("here:9092", name, ident)
 
 
-@pytest.mark.parametrize("model", [PlacementPolicies, SeveralConfig])
-def test_a_lag_has_one_bound_in_forms_and_yaml(model: type[BaseModel]) -> None:
-    """Else a policy could be what no form takes."""
-    assert model(lag_limit=10**9).model_dump()["lag_limit"] == 10**9
-    with pytest.raises(ValidationError, match="lag_limit"):
-        model(lag_limit=10**9 + 1)
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        (PlacementPolicies, "lag_limit"),
+        (SeveralConfig, "lag_limit"),
+        (AutoFailover, "backlog_records"),
+        (LagObjective, "records"),
+    ],
+)
+def test_records_have_one_bound_in_forms_and_yaml(model: type[BaseModel], field: str) -> None:
+    """Else a policy could be what no form takes, or a signal be off without anybody knowing."""
+    assert model(**{field: 10**9}).model_dump()[field] == 10**9
+    with pytest.raises(ValidationError, match=field):
+        model(**{field: 10**9 + 1})
 
 
 def test_every_job_takes_who_asks_why_and_for_which_ticket() -> None:

@@ -141,9 +141,3 @@ def test_an_application_master_that_is_away_is_told_with_what_helps() -> None:
     assert "ACCEPTED: no Application Master runs" in decision.suspect.why
     assert "YARN starts another Application Master" in decision.command
     assert watched.look(for_ms=MINUTE, application="RUNNING") == []
-
-
-def test_a_quiet_hour_of_a_job_under_samzas_am_tells_nothing() -> None:
-    """Whether or not YARN is asked."""
-    for application in ("", "RUNNING"):
-        assert Watched().look(for_ms=60 * MINUTE, application=application) == []

@@ -341,15 +341,6 @@ def test_a_host_all_of_whose_containers_are_mute_is_sick() -> None:
     assert told(watch.look(mute, 9)) == [("host-sick", "1", "ask")]
 
 
-def test_of_a_job_that_has_ended_nothing_else_is_told_and_nothing_is_asked() -> None:
-    """By its cluster's word, at once: whatever its containers look like."""
-    watch = Watch(stuck_s=10)
-    stuck = sight(seen("0", "h1", left=50_000, position=7), coordinator="samza")
-    found = watch.look(replace(stuck, dead="YARN says FAILED"), 8)
-    assert told(found) == [("job-dead", "job", "advise")]
-    assert "deploy the job again" in found[0].command
-
-
 def test_a_new_incarnation_is_a_new_suspect() -> None:
     """What the former did isn't held against it."""
     watch = Watch(stuck_s=10)

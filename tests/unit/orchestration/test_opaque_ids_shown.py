@@ -41,8 +41,6 @@ from samza_dagster.orchestration.plans.order import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.cursor import Kind
-from samza_dagster.orchestration.watch.failover import FAIL_OVER, NOTHING, action
 from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.observation import observation_of
 from samza_dagster.orchestration.watch.settings import LagObjective
@@ -64,10 +62,17 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         ReplicaLag(p, v.tasks[0], v.mode, "store", "log", 0, v.host, 90, 7, 83, 1)
         for p, v in view.processors.items()
     ]
+    rows = [
+        {"job_name": "demo", "job_id": "1", "processor_id": p, "mode": v.mode.value}
+        | {"host": v.host, "lag_records": 83}
+        for p, v in view.processors.items()
+    ]
     known = (Reported.by(lags), CatchUp(100, 0.0, 0.0))
     first = next(iter(view.processors))
     return {
         "map": lambda: host_map(view),
+        "map of a snapshot": lambda: host_cells(rows),
+        "lags of a snapshot": lambda: standby_lags(rows),
         "same host": lambda: invariants.same_host(view),
         "replicas": lambda: invariants.replicas_present(view),
         "owners": lambda: invariants.one_owner(view),
@@ -166,27 +171,6 @@ def bounce() -> UnitsPlan:
     return make_plan(named_job(), RollingBounceConfig(canaries=0), PlacementPolicies())
 
 
-def test_no_active_is_drawn_among_the_standbys_that_are_behind() -> None:
-    """And a standby whose id has no hyphen is."""
-    rows = [
-        {"job_name": "demo", "job_id": "1", "processor_id": pid, "lag_records": 83} | mode
-        for pid, it in named_job().processors.items()
-        for mode in [{"mode": it.mode.value}]
-    ]
-    assert standby_lags(rows) == {OF_UUID: 83, "spare": 83}
-
-
-def test_the_map_of_a_snapshot_has_its_rows_modes() -> None:
-    """Not what the ids look like."""
-    rows = [
-        {"job_name": "demo", "job_id": "1", "processor_id": pid, "host": it.host} | mode
-        for pid, it in named_job().processors.items()
-        for mode in [{"mode": it.mode.value}]
-    ]
-    modes = {pid: active for row in host_cells(rows) for pid, active, _ in row.cells}
-    assert modes == {**dict.fromkeys(ACTIVES, True), **dict.fromkeys(STANDBYS, False)}
-
-
 def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
     """Not what the ids look like."""
     said: list[Any] = []
@@ -196,16 +180,3 @@ def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
     for pid in (OF_UUID, "spare", "proc-2"):
         RunLedger(context, bounce()).log("it waits", Progress.of(bounce().unit_of[pid]))
     assert said == [UUID, "proc-1", "proc-2"]
-
-
-def test_what_helps_against_silence_is_told_by_the_role_that_the_job_says() -> None:
-    """An active is failed over; a standby is the coordinator's own business."""
-    seen = observation_of(named_job())
-    helps = {
-        one.processor_id: (action(Kind.SILENT, seen.can, active=one.active), one.group)
-        for one in seen.containers
-    }
-    assert helps == {
-        **{pid: (FAIL_OVER, pid) for pid in ACTIVES},
-        **{pid: (NOTHING, active) for pid, active in STANDBYS.items()},
-    }
