@@ -10,7 +10,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,42 +39,34 @@ class Reporting(click.Command):
     ) -> Any:
         """Runs the command; with `standalone_mode` it ends the process."""
         given = list(sys.argv[1:] if args is None else args)
+        run = partial(super().main, given, prog_name, complete_var, False, **extra)
         if standalone_mode:
             _make_writable()
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 interrupts_raise(signal.SIGINT)
-            _leave(self._reported(given, prog_name, complete_var, extra))
-        return super().main(given, prog_name, complete_var, False, **extra)
+            _leave(_reported(run, "--json" in given))
+        return run()
 
-    def _reported(
-        self,
-        given: list[str],
-        prog_name: str | None,
-        complete_var: str | None,
-        extra: dict[str, Any],
-    ) -> int:
-        as_json = "--json" in given
-        try:
-            code: Any = super().main(given, prog_name, complete_var, False, **extra)
-        except SamzaDagsterError as error:
-            _report(error, as_json)
-            code = error.exit_code
-        except OSError as error:
-            missing = _missing_on_disk(error)
-            if missing is None:
-                raise
-            _report(missing, as_json)
-            code = missing.exit_code
-        except click.ClickException as error:
-            if not (as_json and _printed(_usage(error))):
-                error.show()
-            code = error.exit_code
-        except click.Abort:
-            document = _document("Interrupted", "go on", "Ctrl-C", "", INTERRUPTED)
-            if not (as_json and _printed(document)):
-                click.echo("Interrupted.", err=True)
-            code = INTERRUPTED
-        return code if isinstance(code, int) else 0
+
+def _reported(run: Callable[[], Any], as_json: bool) -> int:
+    try:
+        code = run()
+    except (SamzaDagsterError, OSError) as error:
+        known = error if isinstance(error, SamzaDagsterError) else _missing_on_disk(error)
+        if known is None:
+            raise
+        _report(known, as_json)
+        code = known.exit_code
+    except click.ClickException as error:
+        if not (as_json and _printed(_usage(error))):
+            error.show()
+        code = error.exit_code
+    except click.Abort:
+        document = _document("Interrupted", "go on", "Ctrl-C", "", INTERRUPTED)
+        if not (as_json and _printed(document)):
+            click.echo("Interrupted.", err=True)
+        code = INTERRUPTED
+    return code if isinstance(code, int) else 0
 
 
 def _make_writable() -> None:
