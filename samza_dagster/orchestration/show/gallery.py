@@ -17,10 +17,6 @@ import dagster as dg
 from samza_dagster.orchestration.show.pictures import picture
 
 PICTURES = "pictures"
-IN_PLACE = 1_000
-"""Characters of Markdown from which on the UI wants a click."""
-
-
 Hang = Callable[[str, str], dg.MarkdownMetadataValue]
 """Makes metadata of a picture, as SVG, and its name."""
 

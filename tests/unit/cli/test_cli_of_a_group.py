@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -90,29 +89,16 @@ def test_what_has_no_meaning_there_is_refused(commands: Commands, asked: tuple[s
     assert said["fix"]
 
 
-@pytest.mark.parametrize("by", ["option", "environment", "config"])
-def test_where_zookeeper_is_says_option_environment_or_config(
-    by: str, tmp_path: Path, clean_environment: Any
-) -> None:
-    """The first of them that does; without any, a cluster's coordinator runs the job."""
+@pytest.mark.usefixtures("clean_environment")
+def test_where_zookeeper_is_says_a_jobs_config_unless_the_option_does(tmp_path: Path) -> None:
+    """Without either, a cluster's coordinator runs the job."""
     config = tmp_path / "job.properties"
     lines = ["job.name=j", "job.default.system=k", "systems.k.consumer.bootstrap.servers=h:1"]
-    lines.append("job.coordinator.zk.connect=in-config:2181")
-    config.write_text("\n".join(lines))
-    if by == "environment":
-        clean_environment("SAMZA_DAGSTER_ZOOKEEPER", "environment:2181")
-    given = "option:2181" if by == "option" else None
-    found = Target.of(config=str(config), zookeeper=given).connection().zookeeper
-    assert found == {"option": "option:2181", "environment": "environment:2181"}.get(
-        by, "in-config:2181"
-    )
-    if by == "environment":
-        assert (
-            Target(bootstrap_servers="h:1", job_name="j").connection().zookeeper
-            == "environment:2181"
-        )
-    else:
-        assert Target(bootstrap_servers="h:1", job_name="j").connection().zookeeper == ""
+    config.write_text("\n".join([*lines, "job.coordinator.zk.connect=in-config:2181"]))
+    given = {"config": str(config)}
+    assert Target.of(**given).connection().zookeeper == "in-config:2181"
+    assert Target.of(**given, zookeeper="option:2181").connection().zookeeper == "option:2181"
+    assert Target.of(bootstrap_servers="h:1", job_name="j").connection().zookeeper == ""
 
 
 def test_processor_names_what_it_serves() -> None:

@@ -114,23 +114,6 @@ def test_status_without_yarns_answer_shows_the_rest(commands: Any) -> None:
     assert commands.run("place", "0", "--to", "host-2", "--no-wait").exit_code == 0
 
 
-@pytest.mark.parametrize("by", ["option", "environment"])
-def test_where_yarn_is_stands_on_the_command_line_or_in_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
-) -> None:
-    told = "http://rm1:8088,http://rm2:8088"
-    given = told if by == "option" else None
-    if by == "environment":
-        monkeypatch.setenv("SAMZA_DAGSTER_YARN_RESOURCE_MANAGER", told)
-    path = tmp_path / "job.properties"
-    path.write_text("job.name=j\njob.default.system=k\nsystems.k.consumer.bootstrap.servers=h:1\n")
-    for target in (
-        Target.of(bootstrap_servers="h:1", job_name="j", yarn_resource_manager=given),
-        Target.of(config=str(path), yarn_resource_manager=given),
-    ):
-        assert target.connection().resource_managers == ("http://rm1:8088", "http://rm2:8088")
-
-
 def test_verify_says_that_an_application_master_keeps_no_history(
     commands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

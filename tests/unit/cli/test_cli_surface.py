@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ import pytest
 from docs.site.documents import DOCUMENTS, json_fields
 from docs.site.documents import kinds as documented_kinds
 from samza_dagster.cli.main import load
-from samza_dagster.cli.options import Target
 from samza_dagster.cli.place_container import joined, place_container
-from samza_dagster.errors import InvalidInput, MissingPrerequisite
+from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
@@ -60,27 +58,6 @@ def test_a_missing_extra_is_named() -> None:
     """Not a traceback: what to install."""
     with pytest.raises(MissingPrerequisite, match=r"samza_dagster\[sandbox\]"):
         load("no_such_module_here:command", "sandbox")
-
-
-def test_options_win_over_config_and_config_over_the_environment(
-    tmp_path: Path, clean_environment: Any
-) -> None:
-    """And what is missing is named with every way to give it."""
-    with pytest.raises(InvalidInput) as raised:
-        Target(bootstrap_servers="h:1").connection()
-    assert "--job-name" in raised.value.seen
-    assert "SAMZA_DAGSTER_JOB_NAME" in raised.value.fix
-    clean_environment("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", "env:1")
-    clean_environment("SAMZA_DAGSTER_JOB_NAME", "from-env")
-    assert Target().connection().job_name == "from-env"
-    assert Target(job_name="given", job_id="7").connection().job_id == "7"
-    properties = tmp_path / "job.properties"
-    properties.write_text(
-        "job.name=from-file\njob.default.system=kafka\n"
-        "systems.kafka.consumer.bootstrap.servers=file:1\n"
-    )
-    found = Target(config=str(properties), job_id="9").connection()
-    assert (found.bootstrap_servers, found.job_name, found.job_id) == ("file:1", "from-file", "9")
 
 
 def test_place_container_prints_the_documented_line(commands: Any) -> None:
