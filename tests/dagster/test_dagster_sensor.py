@@ -18,11 +18,10 @@ from samza_dagster.orchestration.history.events import (
     MOST_IN_A_TICK,
     UNKNOWN_BEGIN,
     HistoryCursor,
+    OpenRequest,
     history_event,
 )
-from samza_dagster.orchestration.history.open_requests import OpenRequest
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.history.tick import no_end_event
+from samza_dagster.orchestration.history.sensor import no_end_event, placement_responses_sensor
 from samza_dagster.placement import texts
 from tests.rig.memory_store import MemoryMetadataStore
 
