@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from samza_dagster.client.views import HostView, JobView, ProcessorView
+from samza_dagster.client.views import HostView, JobView
 from samza_dagster.errors import Refused
-from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     Position,
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit
 from tests.rig import lags as rig
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
@@ -29,19 +29,9 @@ NAMES = [f"h{n}" for n in range(6)]
 def job(
     at: dict[str, str], free: dict[str, int | None], memory: int | None = 300, most: int | None = 4
 ) -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
-            for p, host in at.items()
-        },
-        hosts={h: HostView(h, "alive", free_memory_mb=mb) for h, mb in free.items()},
-        container_memory_mb=memory,
-        coordinator="samza_dagster",
-        max_standbys=most,
-    )
+    hosts = [HostView(h, "alive", free_memory_mb=mb) for h, mb in free.items()]
+    ours = {"coordinator": "samza_dagster", "max_standbys": most}
+    return job_view(at, hosts, container_memory_mb=memory, **ours)
 
 
 @st.composite

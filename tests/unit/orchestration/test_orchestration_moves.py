@@ -18,25 +18,15 @@ from samza_dagster.orchestration.plans.move import (
     host_map,
     standby_for,
 )
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 
 
 def job(at: dict[str, str | None], hosts: dict[str, int | None], lost: str = "") -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
-            for p, host in at.items()
-        },
-        hosts={
-            h: HostView(h, "lost" if h == lost else "alive", free_memory_mb=mb)
-            for h, mb in hosts.items()
-        },
-        container_memory_mb=300,
-    )
+    state = {lost: "lost"}
+    there = [HostView(h, state.get(h, "alive"), free_memory_mb=mb) for h, mb in hosts.items()]
+    return job_view(at, there, container_memory_mb=300)
 
 
 DEMO = job(
