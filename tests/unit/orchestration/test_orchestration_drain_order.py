@@ -102,11 +102,15 @@ def test_a_drain_is_refused_only_when_there_is_no_way(given_job: tuple[JobView, 
 
 
 def test_who_has_a_choice_makes_room_for_who_has_none() -> None:
-    """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one."""
+    """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one. So does one that makes room in turn."""
     at = {"0": "h1", "0-0": "h0", "0-1": "h3", "1": "h1", "1-0": "h0"}
     view = job(at, {"h0": 0, "h1": 0, "h2": 300, "h3": 300})
     units = drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
     assert {u.processor: u.steps[0].destination for u in units} == {"0-0": "h2", "1-0": "h3"}
+    at = {"0": "h3", "1": "h1", "2": "h3"} | dict.fromkeys(("0-0", "1-0", "2-0"), "h0")
+    view = job(at, {"h0": 0, "h1": 300, "h2": 300, "h3": 300})
+    units = drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
+    assert [u.steps[0].destination for u in units] == ["h2", "h3", "h1"]
 
 
 def test_the_refusal_names_each_host_and_what_is_missing() -> None:
