@@ -19,7 +19,7 @@ def component() -> str:
     from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
     from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
     from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
-    from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+    from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
     from samza_dagster.orchestration.policies import PlacementPolicies
     from samza_dagster.orchestration.watch.settings import (
         AutoFailover,

@@ -25,7 +25,7 @@ from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 from samza_dagster.model.naming import jobs_of
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
-from samza_dagster.orchestration.requests.asking import release
+from samza_dagster.orchestration.requests.step_request import release
 from samza_dagster.orchestration.tags import JOB, PARTITION, job_tag
 
 # Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.

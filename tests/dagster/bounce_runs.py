@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.bounce import run as bouncing
+from samza_dagster.orchestration.bounce import job as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations import runner

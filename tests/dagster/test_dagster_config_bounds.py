@@ -14,9 +14,8 @@ from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.config import ASKED, SaidConfig
-from samza_dagster.orchestration.drain.config import DrainHostConfig
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
-from samza_dagster.orchestration.plans.units import SeveralConfig
+from samza_dagster.orchestration.drain.job import DrainHostConfig
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch.settings import AutoFailover, LagObjective, LagSlo
 
@@ -117,7 +116,7 @@ def test_a_job_s_name_and_id_have_a_length(name: str, ident: str, named: str) ->
     ("model", "field"),
     [
         (PlacementPolicies, "lag_limit"),
-        (SeveralConfig, "lag_limit"),
+        (DrainHostConfig, "lag_limit"),
         (AutoFailover, "backlog_records"),
         (LagObjective, "records"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any
 
 import pytest
@@ -59,18 +58,6 @@ def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
     assert {r.data["outcome"] for r in shown["outcomes"].records} == {"back"}
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-def test_at_most_so_many_at_once_and_never_two_of_a_group(
-    world: SteppedJob, run: Run, at_once: int
-) -> None:
-    """The requests that are open together."""
-    world.status_s = 10
-    assert drain(run, at_once=at_once).success
-    assert world.busiest == at_once
-    for together in world.together:
-        assert len({group_of(p) for p in together}) == len(together)
-
-
 def test_a_dry_run_tells_everything_and_asks_nothing(world: SteppedJob, run: Run) -> None:
     """Each container, how it leaves, why, and where to."""
     result = drain(run, dry_run=True)
@@ -80,20 +67,6 @@ def test_a_dry_run_tells_everything_and_asks_nothing(world: SteppedJob, run: Run
     assert "no state to restore" in text
     assert "downtime" in text
     assert world.requests == {}
-
-
-def test_what_was_measured_last_is_the_expected_downtime(world: SteppedJob, run: Run) -> None:
-    """A dry run after a drain."""
-    drain(run)
-    result = drain(run, host="host-2", dry_run=True)
-    text = result.output_for_node("plan_drain_host", "preview")
-    told = re.search(
-        r"Expected downtime of an active: ([\d.]+) s from its stop to its first commit", text
-    )
-    assert told is not None
-    assert float(told[1]) >= 0.2, (
-        "from the stop to the check-in by the answers, and on by the run's"
-    )
 
 
 @pytest.mark.parametrize(
@@ -143,15 +116,6 @@ def test_under_samza_s_am_a_cold_active_is_refused_before_anything_is_asked(
     assert "Samza's AM has no standby on request" in text
     assert "cold: true" in metadata["fix"]
     assert world.requests == {}
-
-
-def test_under_samza_s_am_it_is_drained_by_placements_alone(world: SteppedJob, run: Run) -> None:
-    """Each processor is placed once; a cold one restores where it goes."""
-    world.coordinator = "samza"
-    assert drain(run, cold=True).success
-    assert set(world.kinds.values()) == {"place"}
-    assert sorted(p for p, _ in world.asked) == ["0", "0-0", "1", "2", "3-0"]
-    assert on(world) == []
 
 
 def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_steps(

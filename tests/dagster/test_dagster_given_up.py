@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from placement_runs import Run, too_late
 from run_results import failure
+from test_dagster_holds import log_of
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
@@ -17,10 +18,6 @@ pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 ENDS = [dg.DagsterExecutionInterruptedError(), too_late()]
-
-
-def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
-    return " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
 
 
 @pytest.mark.longdagster
@@ -82,12 +79,3 @@ def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_co
     else:
         assert "standby 0-1 is removed again" in told
     assert ("0-1" in world.at) is (fate == "keep")
-
-
-def test_samza_s_am_goes_on_with_what_it_was_asked(world: SteppedJob, run: Run) -> None:
-    """Its wire has no cancel; the failure says how to follow."""
-    world.coordinator = "samza"
-    world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
-    result = run("relocate_standby", processor="0-0")
-    assert "the coordinator goes on with it" in failure(result, "reserve")[0]
-    assert world.cancelled == []

@@ -53,13 +53,6 @@ def test_stop_ends_when_the_container_is_seen_dead(world: SteppedJob, run: Run) 
     assert world.dying_for == 0
 
 
-def test_a_restart_is_held_as_well(world: SteppedJob, run: Run) -> None:
-    """On the host where the container was last seen."""
-    assert run("restart_container", processor="1").success
-    assert list(world.kinds.values()) == ["hold"]
-    assert world.at["1"] == "host-2"
-
-
 def test_a_word_that_reserves_nothing_is_asked_by_one_op(world: SteppedJob, run: Run) -> None:
     """FORCE_RESTART_LAST_SEEN stops first: there is nothing to hold."""
     config = {"processor": "0", "destination": "FORCE_RESTART_LAST_SEEN"}

@@ -125,15 +125,6 @@ def test_a_fail_over_is_one_request_of_our_own(world: SteppedJob, run: Run) -> N
     assert [r.data["stage"] for r in rows] == stages
 
 
-def test_a_fail_over_is_refused_where_samza_s_am_coordinates(world: SteppedJob, run: Run) -> None:
-    """Its wire has no such request; nothing is written."""
-    world.coordinator = "samza"
-    result = run("fail_over", processor="0")
-    text, _ = failure(result, "plan_fail_over")
-    assert "only samza_dagster's coordinator knows such requests" in text
-    assert world.requests == {}
-
-
 @pytest.mark.parametrize(
     ("config", "host"), [({}, "host-2"), ({"destination": "host-4"}, "host-4")]
 )
@@ -218,14 +209,6 @@ def test_a_standby_is_moved_without_waiting_for_it_to_process(world: SteppedJob,
     result = run("move_container", processor="0-0", destination="host-4")
     assert result.success
     assert world.asked == [("0-0", "host-4")]
-
-
-def test_a_restart_asks_for_the_host_last_seen(world: SteppedJob, run: Run) -> None:
-    """The destination is Samza's word; the container stays where it was."""
-    result = run("restart_container", processor="1")
-    assert result.success
-    assert world.asked == [("1", "LAST_SEEN")]
-    assert world.at["1"] == "host-2"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from placement_runs import placement_job
 from tests.rig.bounce_world import BounceWorld
 from tests.rig.stepped_job import SteppedJob
 
-pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
+pytestmark = pytest.mark.dagster
 JUDGED_RUNS = {str(row.judged_run): row.judged_run for row in ROWS}
 
 
@@ -59,7 +59,7 @@ def run(job: dg.JobDefinition, judged_run: JudgedRun, instance: dg.DagsterInstan
 def test_an_undisturbed_run_ends_as_it_is_judged(
     judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests, starts and places."""
+    """Its requests, by the uuids by which a run that goes on finds them, commits, starts and places."""
     world, root = ran(judged_run, instance, monkeypatch)
     judged_run.judge(world, root)
     assert judged_run.is_done(world)
@@ -85,6 +85,7 @@ def two_of_a_group(world: SteppedJob) -> None:
     world.together.append(frozenset({"0", "0-0"}))
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "wrong", [asked_again, started_again, standby_left, committed_again, two_of_a_group]
 )
@@ -116,6 +117,7 @@ def released(world: BounceWorld) -> None:
     world.released.append("0")
 
 
+@pytest.mark.longdagster
 @pytest.mark.parametrize("wrong", [bounced_twice, group_at_once, released])
 def test_a_bounce_that_went_wrong_is_seen(
     instance: dg.DagsterInstance,

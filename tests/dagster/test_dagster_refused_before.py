@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import dagster as dg
 import pytest
-from placement_runs import WORLDS, placement_job
+from placement_runs import Run
+from run_results import failure
 
 from samza_dagster.errors import Unreachable
 from tests.rig.stepped_job import SteppedJob
@@ -17,28 +16,11 @@ pytestmark = pytest.mark.dagster
 MOVE = {"processor": "0", "destination": "host-2"}
 
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """One of each test's own."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-def refused(
-    instance: dg.DagsterInstance, job: str, world: SteppedJob, **config: Any
-) -> dict[str, str]:
+def refused(run: Run, world: SteppedJob, job: str, **config: Any) -> dict[str, Any]:
     """What the plan says that it refuses with; nothing was asked."""
-    WORLDS["reexecuted"] = world
-    result = placement_job(job).execute_in_process(
-        run_config={"ops": {f"plan_{job}": {"config": config}}},
-        instance=instance,
-        raise_on_error=False,
-    )
-    data = result.failure_data_for_node(f"plan_{job}")
-    assert data is not None
-    assert data.user_failure_data is not None
+    _, told = failure(run(job, **config), f"plan_{job}")
     assert world.requests == {}
-    return {key: str(value.value) for key, value in data.user_failure_data.metadata.items()}
+    return told
 
 
 STOPS_AN_ACTIVE = [
@@ -52,37 +34,30 @@ STOPS_AN_ACTIVE = [
 
 @pytest.mark.parametrize(("job", "config"), STOPS_AN_ACTIVE)
 def test_a_checkpoint_topic_that_cant_be_read_is_told_before_an_active_is_stopped(
-    instance: dg.DagsterInstance, job: str, config: dict[str, Any]
+    world: SteppedJob, run: Run, job: str, config: dict[str, Any]
 ) -> None:
     """Afterwards nobody could tell whether it works again."""
-    world = SteppedJob.demo()
     lost = Unreachable("read topic c", seen="no right to read topic c", fix="ALLOW READ on c")
     world.breaks = {"commits": lost}
-    told = refused(instance, job, world, **config)
+    told = refused(run, world, job, **config)
     assert told["seen"] == "no right to read topic c"
     assert told["fix"].startswith("ALLOW READ on c; or verify_timeout_s 0")
 
 
-def test_a_failover_doesnt_wait_for_that(instance: dg.DagsterInstance) -> None:
+def test_a_failover_doesnt_wait_for_that(world: SteppedJob, run: Run) -> None:
     """It is asked when the active is unwell."""
-    world = WORLDS["reexecuted"] = SteppedJob.demo()
     world.breaks = {"commits": Unreachable("read topic c", seen="no right", fix="a right")}
-    placement_job("fail_over").execute_in_process(
-        run_config={"ops": {"plan_fail_over": {"config": {"processor": "0"}}}},
-        instance=instance,
-        raise_on_error=False,
-    )
+    run("fail_over", processor="0")
     assert list(world.kinds.values()) == ["fail-over"]
 
 
 @pytest.mark.parametrize("job", ["spin_up_standby", "move_via_new_standby"])
 def test_a_standby_whose_lag_nobody_will_ever_tell_isnt_started(
-    instance: dg.DagsterInstance, job: str
+    world: SteppedJob, run: Run, job: str
 ) -> None:
     """It would be waited for until the time is up."""
-    world = SteppedJob.demo()
     world.report_every_s = None
-    told = refused(instance, job, world, processor="0", destination="host-4")
+    told = refused(run, world, job, processor="0", destination="host-4")
     assert "no metrics reporter" in told["seen"]
     assert "metrics.reporters" in told["fix"]
     assert "control-standby start" in told["fix"]
@@ -90,8 +65,8 @@ def test_a_standby_whose_lag_nobody_will_ever_tell_isnt_started(
 
 @pytest.mark.parametrize("names", [{"exclude": ["hots-2"]}, {"destinations": ["host-2", "hots-2"]}])
 def test_a_host_that_a_drain_doesnt_know_is_refused(
-    instance: dg.DagsterInstance, names: dict[str, list[str]]
+    world: SteppedJob, run: Run, names: dict[str, list[str]]
 ) -> None:
     """A mistyped `exclude` barred nothing: containers went where they shouldn't."""
-    told = refused(instance, "drain_host", SteppedJob.demo(), host="host-1", cold=True, **names)
+    told = refused(run, world, "drain_host", host="host-1", cold=True, **names)
     assert told["seen"] == "hots-2; there are host-1, host-2, host-3, host-4"

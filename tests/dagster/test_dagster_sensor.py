@@ -18,11 +18,10 @@ from samza_dagster.orchestration.history.events import (
     MOST_IN_A_TICK,
     UNKNOWN_BEGIN,
     HistoryCursor,
+    OpenRequest,
     history_event,
 )
-from samza_dagster.orchestration.history.open_requests import OpenRequest
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.history.tick import no_end_event
+from samza_dagster.orchestration.history.sensor import no_end_event, placement_responses_sensor
 from samza_dagster.placement import texts
 from tests.rig.memory_store import MemoryMetadataStore
 
@@ -323,18 +322,6 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.respond(5)
     assert stream.tick() == [5]
-
-
-def test_a_request_with_a_time_out_of_its_own_is_named_after_that(stream: Stream) -> None:
-    """Be it shorter or longer than the policy's, which is for those that tell none."""
-    under_samza(stream)
-    for number, expiry_ms in ((1, 30_000), (2, None), (3, 3_600_000)):
-        stream.respond(number, StatusCode.IN_PROGRESS, expiry_ms=expiry_ms)
-    named: dict[int, list[int]] = {}
-    for after_s in (0, 30, 40, 600, 602, 3_600, 3_610):
-        stream.now_ms = response(0, StatusCode.ACCEPTED).timestamp + after_s * 1_000
-        named[after_s] = stream.tick()
-    assert named == {0: [], 30: [], 40: [1], 600: [], 602: [2], 3_600: [], 3_610: [3]}
 
 
 @pytest.mark.parametrize("ahead_s", [-3_600, 3_600])

@@ -10,22 +10,11 @@ from placement_runs import Run
 from run_results import failure, output_metadata
 from test_dagster_holds import log_of
 
-from samza_dagster.orchestration.config import CatchUp
-from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.stepped_job import EXPIRED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
-
-
-def watched(world: SteppedJob, bounds: CatchUp) -> WarmUp:
-    """A standby until it is warm or its time is over, looked at every two seconds."""
-    world.at["0-1"] = "host-4"
-    client, watch = world.client(), WarmUp.of("0-1", bounds)
-    while not watch.look(Reported.read(client), world.now_ms) and not watch.is_too_late:
-        world.now_ms += 2_000
-    return watch
 
 
 def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> None:
@@ -69,24 +58,6 @@ def test_without_a_place_the_job_is_as_it_was(world: SteppedJob, run: Run) -> No
     result = run("spin_up_standby", **ASK)
     assert failure(result, "spin_up")[0] == f"spin_up: FAILED: {EXPIRED[1]}"
     assert "0-1" not in world.at
-
-
-def test_warm_is_small_flat_and_long_enough(world: SteppedJob) -> None:
-    """A store that isn't known or is far behind starts the count anew."""
-    small = {"0-1": [10, 20]}
-    world.lags = [{"0-1": [9000, 1]}, small, {"0-1": [None, 1]}, *[small] * 9]
-    watch = watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
-    assert watch.steady_ms == 4000
-    assert [records for _, records in watch.samples] == [9000, 20, None, 20, 20, 20]
-
-
-def test_with_a_report_a_minute_warm_takes_two_reports(world: SteppedJob) -> None:
-    """Samza's default. One report that is looked at for half a minute proves no more than that."""
-    world.reports_at_each_look = False
-    world.now_ms -= world.now_ms % 60_000
-    world.lag_now = {"0-1": [10, 20]}
-    watch = watched(world, CatchUp(lag_limit=100, steady_s=30, timeout_s=300))
-    assert watch.steady_ms == 60_000
 
 
 def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(

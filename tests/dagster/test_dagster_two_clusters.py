@@ -13,7 +13,7 @@ from lookout import FailoverStage, failover_stages
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
-from samza_dagster.orchestration.bounce import alone
+from samza_dagster.orchestration.bounce.job import check_alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -99,7 +99,7 @@ def test_bounces_of_two_clusters_may_go_on_side_by_side(
     east = bounced(instance, both, "east")
     run = instance.get_run_by_id(east)
     assert run is not None
-    alone.check_alone(instance, run)
+    check_alone(instance, run)
 
 
 @pytest.mark.longdagster

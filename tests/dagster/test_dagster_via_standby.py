@@ -62,16 +62,6 @@ def test_without_a_destination_it_is_the_legal_host_with_most_room(
     assert world.at["0"] == "host-2"
 
 
-def test_the_new_standby_is_kept_when_asked_for(world: SteppedJob, run: Run) -> None:
-    """It leaves for a host away from both ends; the active has one more standby."""
-    result = run(JOB, keep_standby=True, **ASK)
-    assert result.success
-    assert kinds(world) == ["start-standby", "place", "hold"]
-    assert world.at["0"] == "host-4"
-    assert world.at["0-1"] == "host-2"
-    assert result.output_for_node("standbys_after") == ["0-0", "0-1"]
-
-
 def test_a_dry_run_prints_every_step_and_asks_nothing(world: SteppedJob, run: Run) -> None:
     """Spin-up, wait, place given, move, verification."""
     result = run(JOB, dry_run=True, **ASK)

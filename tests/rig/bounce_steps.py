@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from samza_dagster.orchestration.operations import record as bounce_record
 from samza_dagster.orchestration.operations import runs as bounce_runs
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
 from tests.rig.cockpit import Cockpit
 from tests.rig.stream_times import Placed
 

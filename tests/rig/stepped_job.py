@@ -56,16 +56,13 @@ class SteppedJob(PlayedJob):
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
     `status_s`: it takes so long from each status to the next, by the clock of who waits.
     `late_ms` have passed beside that for who looks.
-    `work_after`: so many looks see no commit yet.
-    `reports_at_each_look`: of those at lags each sees a new report; else they come every
-    `report_every_s` by its clock.
+    `work_after`: so many looks see no commit yet. Each look at lags sees a new report.
     """
 
     ends: list[tuple[StatusCode, str]] = field(default_factory=list)
     breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
     work_after: int = 0
-    reports_at_each_look: bool = True
     looks: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -246,10 +243,7 @@ class SteppedJob(PlayedJob):
         return self.lag_seen.get(processor)
 
     def reported_at(self, processor: str) -> int:
-        every_ms = 1000 * (self.report_every_s or 60)
-        if self.reports_at_each_look:
-            return self.now_ms + self.looks
-        return self.now_ms - self.now_ms % every_ms
+        return self.now_ms + self.looks
 
     def commits(self) -> Iterable[TopicRecord]:
         """Of each active one long ago and its newest, and the newest of all."""

@@ -1,7 +1,4 @@
-"""The job `rolling_bounce`: plan, bounce, summarize; in process, as all placement jobs are.
-
-What the ops do is imported when they run: every process that loads the definitions pays for the rest.
-"""
+"""The job `rolling_bounce`: plan, bounce, summarize; in process, as all placement jobs are."""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
@@ -11,16 +8,39 @@ from typing import Any
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.history.names import BOUNCES, GROUP
 from samza_dagster.orchestration.names import asset_key
-from samza_dagster.orchestration.operations.planning import PLAN, plan_outs
+from samza_dagster.orchestration.operations import runs
+from samza_dagster.orchestration.operations.canary import looked_up
+from samza_dagster.orchestration.operations.planning import (
+    PLAN,
+    plan_of_chain,
+    plan_output,
+    plan_outs,
+    require_commits_readable,
+    tag_run,
+)
+from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.record import RunLedger, failed_before, known_back
+from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.operations.runs import NAME
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.operations.shown import summary, summary_metadata
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig, asked, describe, make_plan
+from samza_dagster.orchestration.plans.move import host_map
+from samza_dagster.orchestration.plans.order import paced
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures, rows_of
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.show.tables import hosts_table, map_shown
+from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
+from samza_dagster.orchestration.text import natural
 
+CHECKED = 10
 RETRIES = 5
 
 
@@ -32,17 +52,69 @@ def plan_bounce(
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Decides the order, once for a chain of re-executions, and prints what will be asked of whom."""
-    from samza_dagster.orchestration.bounce import run
-
-    yield from run.planned(context, config, samza, samza_policies)
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        runs.begin(instance, run, runs.DRY_RUN if config.dry_run else runs.PLANNED)
+        tag_run(context)
+        if not config.dry_run:
+            check_not_overtaken(instance, run)
+            check_alone(instance, run)
+        client = samza.client
+        view = client.view()
+        former = None if config.dry_run else plan_of_chain(context, UnitsPlan, asked(config))
+        plan = make_plan(view, config, samza_policies, former)
+        notices = _check_first(client, plan)
+        if plan.judge is not None and plan.schedule.canaries:
+            notices += looked_up(context, plan.judge)
+    text = describe(plan)
+    if former is not None:
+        text += (
+            "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
+        )
+    text += "".join(f"\n- {notice}" for notice in notices)
+    metadata: Metadata = {"containers": len(plan.processors)}
+    if config.dry_run:
+        metadata["hosts_and_containers"] = map_shown(plan.before)
+        metadata["hosts_and_containers_table"] = hosts_table(plan.before)
+    yield plan_output(context, plan, text, metadata, asked=asked(config), dry_run=config.dry_run)
 
 
 @dg.op(out=dg.Out(description="What became of each container."))
 def bounce(context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource) -> Any:
     """Restarts one container after the other, and goes on only when it is back."""
-    from samza_dagster.orchestration.bounce import run
-
-    return run.carried_out(context, plan, samza)
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        root = runs.root_of(run)
+        runs.begin(instance, run, runs.RUNNING)
+        check_alone(instance, run)
+        ledger = RunLedger(context, plan, asset_key(samza.prefix, BOUNCES), samza.partition)
+        rolling = Runner(
+            *(samza.client, plan, root, ledger, samza.holds),
+            known=known_back(instance, root),
+            failed=failed_before(instance, run),
+            commits=OwnCommits.of_run(context),
+        )
+        try:
+            result = rolling.run()
+        except BaseException as error:
+            if isinstance(error, dg.DagsterExecutionInterruptedError):
+                instance.add_run_tags(run.run_id, {runs.BOUNCE: runs.TERMINATED})
+            ended = rolling.result(RunEnd.TERMINATED, "the run ended before the bounce did")
+            context.log.warning(summary(plan, ended))
+            raise
+        # Before anything that may fail.
+        instance.add_run_tags(run.run_id, {runs.BOUNCE: result.end.value})
+        is_stopped = result.end is RunEnd.STOPPED
+        if is_stopped:
+            context.log.warning(summary(plan, result))  # no op comes that would tell it
+        after = host_map(samza.client.view())
+    metadata = summary_metadata(plan, result, after)
+    if is_stopped:
+        raise dg.Failure(
+            description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
+        )
+    context.add_output_metadata(metadata)
+    return result
 
 
 @dg.op(out=dg.Out(str, description="How the bounce ended, in some lines."))
@@ -50,9 +122,46 @@ def summarize_bounce(
     context: dg.OpExecutionContext, plan: UnitsPlan, result: Any, samza: SamzaClientResource
 ) -> Iterator[dg.Output[str]]:
     """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
-    from samza_dagster.orchestration.bounce import run
+    text = summary(plan, result)
+    with errors_as_failures():
+        after = host_map(samza.client.view())
+    yield dg.Output(text, metadata=summary_metadata(plan, result, after))
+    context.log.info(text)
 
-    yield from run.summarized(context, plan, result, samza)
+
+def _check_first(client: PlacementClient, plan: UnitsPlan) -> list[str]:
+    """What is to be known before; raises `Refused` when one of the first would be refused now.
+
+    And `Unreachable` as `require_commits_readable`.
+    """
+    notices: dict[str, None] = {}
+    view = client.view()
+    there, late = view.processors, paced(view)
+    for processor in [p for p in plan.processors if p in there][:CHECKED]:
+        # One that is late is asked once its row of stops is over.
+        ruled = client.plan(processor, LAST_SEEN, beyond_budget=processor in late)
+        if ruled.refusal is not None:
+            raise Refused(
+                f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
+            )
+        notices.update(dict.fromkeys(ruled.notices))
+    limits = plan.limits
+    require_commits_readable(client, plan)
+    mine = set(plan.processors)
+    lags = [r for r in client.lag() if r.processor_id in mine] if limits.lag_s else []
+    untold = {r.processor_id for r in lags if r.lag is None and not r.reason}
+    notices.update(
+        {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
+    )
+    unknown = sorted(
+        (p for p in untold if not limits.is_shown_by_work(plan.unit_of[p].mode)), key=natural
+    )
+    if unknown:
+        notices[
+            f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"
+            " count as back; lag_timeout_s 0 doesn't wait for lag"
+        ] = None
+    return list(notices)
 
 
 @dg.graph(name=NAME)
@@ -64,6 +173,60 @@ def _rolling_bounce_graph() -> None:
     """
     plan = getattr(plan_bounce(), PLAN)
     summarize_bounce(plan, bounce(plan))
+
+
+def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Raises `Refused` when an older run of the same job is at work, or any that bounces already.
+
+    An older one counts from when it is being started, before it has said anything of itself.
+    One that is started later finds this one by its tag: of two never both bounce.
+    """
+    job = run.tags.get(JOB, "")
+    mine = instance.get_run_record_by_id(run.run_id)
+    records = instance.get_run_records(
+        dg.RunsFilter(tags={ACTION: NAME, JOB: job}, statuses=list(runs.AT_WORK)), limit=runs.MOST
+    )
+    for record in records:
+        other = record.dagster_run
+        if other.run_id == run.run_id or runs.is_dry_run(other):
+            continue
+        is_older = mine is None or record.storage_id < mine.storage_id
+        if is_older or other.tags.get(runs.BOUNCE) == runs.RUNNING:
+            raise Refused(
+                f"one bounce of {job} at a time",
+                seen=f"run {other.run_id} is {other.status.value.lower()}: "
+                f"{other.tags.get(runs.PROGRESS, 'no progress yet')}",
+                fix="wait for it, or terminate it",
+            )
+
+
+def check_not_overtaken(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Raises `Refused` for Dagster's own retry of a bounce that never began, where another was launched since.
+
+    Minutes after a launch that came to nothing Dagster retries it: whoever launched another meanwhile has
+    that one.
+    """
+    others = [one for one in runs.chain(instance, runs.root_of(run)) if one.run_id != run.run_id]
+    has_begun = any(one.tags.get(runs.BOUNCE, runs.PLANNED) != runs.PLANNED for one in others)
+    if runs.RETRY_NUMBER not in run.tags or has_begun:
+        return
+    launched = [run, *runs.retried_by(instance, run)][-1]
+    of_job = dg.RunsFilter(tags={ACTION: NAME, JOB: run.tags.get(JOB, "")})
+    for other in instance.get_runs(of_job, cursor=launched.run_id, ascending=True):
+        is_of_chain = runs.root_of(other) == runs.root_of(run)
+        if not (is_of_chain or runs.RETRY_NUMBER in other.tags or runs.is_dry_run(other)):
+            raise Refused(
+                "a retry of a bounce that hadn't begun, while no other was launched",
+                seen=f"bounce {other.run_id} was launched after it",
+                fix="re-execute it by hand if that one isn't enough",
+            )
+
+
+def hindrance(instance: dg.DagsterInstance, job: str) -> str:
+    """Why no bounce of a job may be launched by a clock now; empty when one may."""
+    for run in runs.runs_of(instance, job, runs.UNDER_WAY):
+        return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(runs.PROGRESS, 'no progress yet')}"
+    return ""
 
 
 def bounce_history_spec(

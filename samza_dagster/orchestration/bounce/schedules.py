@@ -12,10 +12,11 @@ import dagster as dg
 from pydantic import Field, field_validator
 
 from samza_dagster.model.naming import with_ids
+from samza_dagster.orchestration.bounce.job import hindrance
 from samza_dagster.orchestration.bounds import text
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.runs import NAME
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.text import in_words
 
@@ -107,8 +108,6 @@ def _schedule(
     def tick(
         context: dg.ScheduleEvaluationContext,
     ) -> list[dg.RunRequest] | dg.RunRequest | dg.SkipReason:
-        from samza_dagster.orchestration.bounce import alone
-
         at = context.scheduled_execution_time
         late = now() - at
         if late > LATEST:  # a daemon that was away evaluates the tick that it missed last
@@ -116,7 +115,7 @@ def _schedule(
         found: list[dg.RunRequest] = []
         hindered: list[str] = []
         for one in jobs_at(context):
-            if why := alone.hindrance(context.instance, one or job):
+            if why := hindrance(context.instance, one or job):
                 hindered.append(f"{one}: {why}" if one else why)
                 continue
             # By the tick's own time: a tick that is evaluated again launches nothing new.

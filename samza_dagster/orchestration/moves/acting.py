@@ -12,19 +12,17 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from samza_dagster.client import JobView, ProcessorView
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.orchestration.operations.step import REMOVE, REMOVE_STANDBY, StepOp
 from samza_dagster.orchestration.plans.move import (
     ACTIVE,
-    FAIL_OVER,
     NEW_RUN,
-    START_STANDBY,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -36,7 +34,6 @@ from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     first_commit_seconds,
     hosts_for,
-    hosts_for_a_new_standby,
     map_metadata,
     outcome_metadata,
     phase_seconds,
@@ -54,9 +51,6 @@ from samza_dagster.orchestration.requests.step_request import (
 )
 from samza_dagster.orchestration.requests.verify import not_running
 from samza_dagster.orchestration.resource import SamzaClientResource
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, ProcessorView
 
 RELOCATE = "relocate_standby"
 MOVE = "move"
@@ -220,7 +214,7 @@ class MoveOp(StepOp):
 
     def _step(self, destination: str) -> UnitStep:
         plan = self.plan
-        of_plan = (Kind(plan.kind), plan.processor, destination)
+        of_plan = (plan.kind, plan.processor, destination)
         return UnitStep(MOVE, *of_plan, plan.beyond_budget, plan.execution_id)
 
 
@@ -229,10 +223,10 @@ def _observes(request: Outcome) -> str:
     return OBSERVES.format(asker=asker)
 
 
-def _destination(plan: MovePlan, view: "JobView") -> str:
+def _destination(plan: MovePlan, view: JobView) -> str:
     """Return STANDBY, or its former host by name once the standby has left that host."""
     standby = view.processors.get(plan.standby) if plan.standby is not None else None
-    if plan.destination != STANDBY or plan.kind == FAIL_OVER or standby is None:
+    if plan.destination != STANDBY or plan.kind is Kind.FAIL_OVER or standby is None:
         return plan.destination
     return STANDBY if standby.host == plan.standby_host else str(plan.standby_host)
 
@@ -259,9 +253,8 @@ def move_op(
     about = plan.standby if apart and plan.standby else plan.processor
 
     def explain() -> Sequence[Row]:
-        if plan.kind == START_STANDBY:
-            return hosts_for_a_new_standby(samza.client, about)
-        return hosts_for(samza.client, about)
+        kind = plan.kind if plan.kind is Kind.START_STANDBY else Kind.PLACE
+        return hosts_for(samza.client, about, kind)
 
     def settle() -> str:
         if not plan.if_it_fails:
@@ -353,7 +346,7 @@ def verify_placement(
     context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")
 
 
-def _there(view: "JobView", plan: MovePlan) -> "ProcessorView":
+def _there(view: JobView, plan: MovePlan) -> ProcessorView:
     """Return the container; raises `ActionFailed` unless it runs where it was sent."""
     found, wanted = view.processors.get(plan.processor), plan.expected_host
     why = not_running(found)
@@ -372,7 +365,7 @@ def _there(view: "JobView", plan: MovePlan) -> "ProcessorView":
     return found
 
 
-def _verified(op: MoveOp, moved: Outcome, there: "ProcessorView") -> str:
+def _verified(op: MoveOp, moved: Outcome, there: ProcessorView) -> str:
     """Wait for the sign that the container works; return it, or raise `ActionFailed` without it."""
     plan, tells = op.plan, capabilities(op.plan.coordinator).tells_what_runs
     if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:

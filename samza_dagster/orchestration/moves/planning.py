@@ -8,10 +8,11 @@ as the config of the run at hand says.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 
+from samza_dagster.client import JobView, PlacementClient
 from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, STANDBY
@@ -36,9 +37,6 @@ from samza_dagster.orchestration.operations.planning import (
 from samza_dagster.orchestration.operations.step import KEEP
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import (
-    FAIL_OVER,
-    PLACE,
-    START_STANDBY,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -51,25 +49,26 @@ from samza_dagster.orchestration.requests.follow import (
     Row,
     errors_as_failures,
     hosts_for,
-    hosts_for_a_failover,
-    hosts_for_a_new_standby,
     new_standby,
     rows_of,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
 
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient
-
 MOST_OF_RULES = 40_000
 """Bytes of what the rules say of each host, in a plan's text."""
+OWN_KINDS = {
+    "fail_over": Kind.FAIL_OVER,
+    "spin_up_standby": Kind.START_STANDBY,
+    "move_via_new_standby": Kind.START_STANDBY,
+}
+"""Actions whose first request isn't one to place a container."""
 Config = TypeVar("Config", bound=PlacementConfig)
 
 
 def plan_op(
     config_type: type[Config],
-    decide: Callable[["JobView", Config, PlacementPolicies, Sequence[str]], MovePlan],
+    decide: Callable[[JobView, Config, PlacementPolicies, Sequence[str]], MovePlan],
     description: str,
 ) -> dg.OpDefinition:
     """The op `plan_<job>` of the job that `decide` is named after."""
@@ -83,7 +82,8 @@ def plan_op(
         given = cast("Config", config)
 
         def explain() -> Sequence[Row]:
-            return _hosts(samza.client, decide.__name__, given.processor)
+            kind = OWN_KINDS.get(decide.__name__, Kind.PLACE)
+            return hosts_for(samza.client, given.processor, kind)
 
         with errors_as_failures(explain):
             tag_run(context)
@@ -95,7 +95,7 @@ def plan_op(
                 preferring = soonest_preferred(view, given, samza.client, samza.hosts)
                 made = decide(view, preferring, samza_policies, samza.hosts)
                 text = describe(made, view, samza.client)
-                if made.kind != FAIL_OVER:  # that one is urgent
+                if made.kind is not Kind.FAIL_OVER:  # that one is urgent
                     require_commits_readable(samza.client, made)
             else:
                 made = decisions.renewed(former, given, samza_policies, samza.hosts)
@@ -119,7 +119,7 @@ def plan_op(
 
 
 def soonest_preferred(
-    view: "JobView", config: Config, client: "PlacementClient", hosts: Sequence[str]
+    view: JobView, config: Config, client: PlacementClient, hosts: Sequence[str]
 ) -> Config:
     """The config with the standby soonest ready where it names none, and no coordinator chooses one.
 
@@ -128,7 +128,7 @@ def soonest_preferred(
     if not isinstance(config, MoveWithStandbyConfig) or config.standby is not None:
         return config
     standbys = standbys_of(view, find_processor(view, config.processor))
-    chooses = capabilities(view.coordinator).has_standby_destination and not hosts
+    chooses = view.capabilities.has_standby_destination and not hosts
     if len(standbys) < 2 or chooses:
         return config
     now = client.standbys_now(config.processor)
@@ -171,37 +171,24 @@ plan_spin_up_standby = plan_op(
 )
 
 
-def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
+def describe(plan: MovePlan, view: JobView, client: PlacementClient) -> str:
     """The plan as Markdown: each step, and what the rules say of every host.
 
     Raises `Refused` when the first request would be refused, before anything is asked; and when
     Samza's AM may end the job for the second.
     """
     lines = [f"**{plan.action}** of processor `{plan.processor}` of `{plan.job}`", ""]
-    steps: list[str] = []
-    makes_room = (
-        plan.standby is not None
-        and view.processors[plan.standby].host == plan.destination
-        and view.processors[plan.processor].host != plan.destination
-    )
-    own, about = plan.kind != PLACE, plan.processor
-    if own:
+    steps, about = list[str](), plan.processor
+    makes_room = plan.standby is not None and plan.standby_host == plan.destination
+    if plan.kind is not Kind.PLACE:
         ruled = client.plan_own(RequestKind(plan.kind), plan.processor, plan.destination)
         steps += ruled.steps
-    elif plan.destination == STANDBY:
-        ruled = client.plan(plan.processor, plan.destination)
-        steps += (*ruled.steps, "all of it is one request: stages RESERVING_STANDBY to STARTING")
-    elif makes_room and plan.standby is not None:
-        away = host_for_standby(
-            view,
-            plan.standby,
-            plan.source_host,
-            plan.destination,
-            plan.allowed_hosts,
-            makes_room=True,
-        )
+    elif plan.standby is not None and makes_room:
+        ends = (plan.source_host, plan.destination, plan.allowed_hosts)
+        away, about = host_for_standby(view, plan.standby, *ends, makes_room=True), plan.standby
+        ruled = client.plan(plan.standby, away)
         steps.append(f"standby `{plan.standby}` leaves `{plan.standby_host}` for `{away}`")
-        ruled, about = client.plan(plan.standby, away), plan.standby
+        steps += _steps(plan)
     else:
         ruled = client.plan(
             plan.processor,
@@ -209,10 +196,11 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
             allow_unknown_host=plan.allow_unknown_host,
             beyond_budget=plan.beyond_budget,
         )
-    if plan.destination != STANDBY and not own:
-        steps += _steps(plan)
+        is_one = plan.destination == STANDBY
+        one = (*ruled.steps, "all of it is one request: stages RESERVING_STANDBY to STARTING")
+        steps += one if is_one else _steps(plan)
     verify_s, fate = plan.limits.verify_timeout_s, plan.if_it_fails
-    if plan.kind == START_STANDBY:
+    if plan.kind is Kind.START_STANDBY:
         warm = plan.limits.catch_up
         steps.append(
             f"wait until it is at most {warm.lag_limit:,} records behind for {warm.steady_s:g} s"
@@ -222,14 +210,14 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
         gives = "stops and is removed; its store stays there, warm"
         gives = "leaves for another legal host and is kept" if plan.keep_standby else gives
         steps += [f"the new standby on `{plan.destination}` {gives}", *_steps(plan)]
-    if verify_s and (fate or plan.kind != START_STANDBY):
+    if verify_s and (fate or plan.kind is not Kind.START_STANDBY):
         steps.append(f"verify that it runs and processes (within {verify_s:g} s)")
     if fate:
         kept = "kept" if fate == KEEP else "removed"
         steps.append(f"if it fails before that, the new standby is {kept}")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     refusal, notices = ruled.refusal, [*ruled.notices]
-    if plan.kind == FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
+    if plan.kind is Kind.FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
         notices += client.standbys_now(plan.processor).notices
     budget = view.stop_budgets.get(plan.processor)
     if makes_room and budget is not None:  # the second request: nothing is to be left half done
@@ -244,7 +232,7 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     ]
     lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
     if refusal is not None:
-        about = new_standby(about) if plan.kind == START_STANDBY else about
+        about = new_standby(about) if plan.kind is Kind.START_STANDBY else about
         raise Refused(
             f"{plan.action} of {plan.processor}: {refusal}", hosts=rows_of(about, ruled.hosts)
         )
@@ -268,17 +256,5 @@ def _steps(plan: MovePlan) -> list[str]:
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 
-def _hosts(client: "PlacementClient", action: str, processor: str) -> Sequence[Row]:
-    if action == "fail_over":
-        return hosts_for_a_failover(client, processor)
-    if action in ("spin_up_standby", "move_via_new_standby"):
-        return hosts_for_a_new_standby(client, processor)
-    return hosts_for(client, processor)
-
-
 def _asked(config: PlacementConfig) -> dict[str, Any]:
-    return {
-        "processor": config.processor,
-        "destination": getattr(config, "destination", None),
-        "standby": getattr(config, "standby", None),
-    }
+    return {name: getattr(config, name, None) for name in ("processor", "destination", "standby")}

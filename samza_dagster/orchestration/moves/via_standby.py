@@ -4,10 +4,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
@@ -25,7 +26,7 @@ from samza_dagster.orchestration.moves.acting import (
 from samza_dagster.orchestration.moves.planning import plan_op
 from samza_dagster.orchestration.operations.planning import PLAN
 from samza_dagster.orchestration.plans import decisions
-from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, MovePlan, host_map
+from samza_dagster.orchestration.plans.move import LOST, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.plans.units import NEW, Kind, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
@@ -44,9 +45,6 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.text import clock
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
 
 GIVES_PLACE = "gives_place"
 SHOWN_SAMPLES = 200
@@ -170,7 +168,7 @@ def give_place(
 
     The store that it has kept warm stays there, and the active runs on elsewhere.
     """
-    swap = replace(plan, kind=PLACE, standby=standby, standby_host=plan.destination)
+    swap = replace(plan, kind=Kind.PLACE, standby=standby, standby_host=plan.destination)
     with move_op(context, samza, swap, standby) as op:
         relocated, removed = _leaving(op, standby)
         if plan.keep_standby and removed.destination is not None:
@@ -244,7 +242,7 @@ def _refuse_unless_it_may_move(op: MoveOp, standby: str, relocated: str | None) 
     )
 
 
-def _lived_s(client: "PlacementClient", root: str) -> float | None:
+def _lived_s(client: PlacementClient, root: str) -> float | None:
     began = last_success(client, root, SPIN_UP)
     ended = last_success(client, root, GIVES_PLACE)
     if began is None or ended is None:

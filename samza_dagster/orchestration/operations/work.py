@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from samza_dagster.client.responses import details_of, never_answered
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
@@ -18,16 +19,17 @@ from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.move import UnitLimits
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep
-from samza_dagster.orchestration.requests.asking import HeldRequest, ask, cancel
 from samza_dagster.orchestration.requests.step_request import (
     HELD,
     QUEUED,
     RESERVING,
     STARTING,
     STOPPING,
+    HeldRequest,
     Outcome,
     StepRequest,
-    details_of,
+    ask,
+    cancel,
     newest_starts,
     stage_named,
     standing,
@@ -436,8 +438,6 @@ class UnitWork:
         if not self._chain.can.answers_late:
             over = view.why_over(request.deployment)
         if over:
-            from samza_dagster.client.responses import never_answered  # late: a run's start
-
             raise never_answered(request.uuid, over, response)
         if now_ms > until_ms:
             self._too_late()

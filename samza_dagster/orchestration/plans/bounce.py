@@ -2,28 +2,101 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import Any
 
+from pydantic import Field, model_validator
+
+from samza_dagster.client import JobView
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.config import CatchUp, given
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, CatchUp, Names, RunConfig, given
 from samza_dagster.orchestration.plans.move import UnitLimits, host_map
 from samza_dagster.orchestration.plans.order import Schedule, order_of
-from samza_dagster.orchestration.plans.units import (
-    BounceJudge,
-    Kind,
-    Unit,
-    UnitsPlan,
-    UnitStep,
-)
+from samza_dagster.orchestration.plans.units import BounceJudge, Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView
-
 BOUNCE = "bounce"
+MOST_AT_ONCE = 64
+
+
+class BounceUnit(Enum):
+    """What goes as one: each container for itself, or all containers of a host."""
+
+    containers = "containers"
+    hosts = "hosts"
+
+
+class RollingBounceConfig(RunConfig):
+    """Whom to restart, how many at once, and when to stop."""
+
+    unit: BounceUnit = Field(
+        default=BounceUnit.containers,
+        description="containers: each for itself; hosts: host after host, each with all its containers.",
+    )
+    only: Names = Field(
+        default=[],
+        description="Processor ids or host names to bounce. Empty: all.",
+    )
+    skip: Names = Field(default=[], description="Processor ids or host names to leave alone.")
+    at_once: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Containers that are down or not yet back at a time; one that failed or died counts until it runs. "
+        "A standby that runs and hasn't reported its lag yet counts no more. Never two of a group.",
+    )
+    canaries: int = Field(
+        default=1,
+        ge=0,
+        le=1_000,
+        description="Units that go first, alone; then comes bake_s, then the judge. 0: none.",
+    )
+    bake_s: int = Field(
+        default=60,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that the canary is watched before the others follow.",
+    )
+    judge_asset: str = Field(
+        default="",
+        max_length=255,
+        description="Asset (parts joined by /) whose check judges the canary. Empty: the canary must "
+        "still run, process and have its lag back.",
+    )
+    judge_check: str = Field(
+        default="",
+        max_length=255,
+        description="Name of that asset's check; its first result after the bake counts.",
+    )
+    judge_timeout_s: int = Field(
+        default=600, ge=1, le=DAY_S, description="Seconds to wait for that result; none is a no."
+    )
+    stop_after_failures: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Failures after which nothing more is asked. One of the canary always stops.",
+    )
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_LAG,
+        description="Records that any store of a bounced container may be behind to count as back. "
+        "Empty: the policy's.",
+    )
+    lag_timeout_s: int = Field(
+        default=1_800,
+        ge=0,
+        le=DAY_S,
+        description="Seconds from check-in until its lag is back; 0 doesn't wait for lag.",
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> RollingBounceConfig:
+        if bool(self.judge_asset) != bool(self.judge_check):
+            raise ValueError("judge_asset and judge_check go together")
+        return self
 
 
 def make_plan(
@@ -40,31 +113,15 @@ def make_plan(
     batches = (
         former.order if former else order_of(view, config.unit.value, config.only, config.skip)
     )
-    limits = UnitLimits(
-        **bounds(config, policies),
-        catch_up=CatchUp(
-            lag_limit=round(given(config.lag_limit, policies.lag_limit)),
-            steady_s=0.0,
-            timeout_s=float(config.lag_timeout_s),
-            lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
-        ),
-    )
-    plan = former or UnitsPlan(
+    judge = BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
+    return UnitsPlan(
         what=BOUNCE,
         subject="",
         job=f"{view.job_name}/{view.job_id}",
         coordinator=view.coordinator,
-        units=tuple(_restart(view, p) for batch in batches for p in batch.members),
-        schedule=Schedule(),
-        limits=limits,
-        before=host_map(view),
-        batches=batches,
-        watch_after=True,
-    )
-    return replace(
-        plan,
-        coordinator=view.coordinator,
-        limits=limits,
+        units=former.units
+        if former
+        else tuple(_restart(view, p) for batch in batches for p in batch.members),
         schedule=Schedule(
             unit=config.unit.value,
             at_once=config.at_once,
@@ -72,9 +129,19 @@ def make_plan(
             bake_ms=config.bake_s * 1000,
             stop_after=config.stop_after_failures,
         ),
-        judge=BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
-        if config.judge_check
-        else None,
+        limits=UnitLimits(
+            **bounds(config, policies),
+            catch_up=CatchUp(
+                lag_limit=round(given(config.lag_limit, policies.lag_limit)),
+                steady_s=0.0,
+                timeout_s=float(config.lag_timeout_s),
+                lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
+            ),
+        ),
+        before=former.before if former else host_map(view),
+        batches=batches,
+        judge=judge if config.judge_check else None,
+        watch_after=True,
     )
 
 

@@ -11,14 +11,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from samza_dagster.lag import Heard, heard
+from samza_dagster.client import PlacementClient, ReplicaLag
+from samza_dagster.lag import Heard, NewestReadiness, heard
 from samza_dagster.orchestration.config import CatchUp
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.lag import NewestReadiness
 
 MOST_BETWEEN_LOOKS_MS = 15_000
 """Between two looks, at most, for a steady time to go on."""
@@ -64,7 +60,7 @@ class Reported:
     reasons: Mapping[str, str]
     newest: NewestReadiness | None = None
     lost: Mapping[str, str] = field(default_factory=dict[str, str])
-    of: Mapping[str, Sequence[ReplicaLag]] = field(default_factory=dict[str, "list[ReplicaLag]"])
+    of: Mapping[str, Sequence[ReplicaLag]] = field(default_factory=dict[str, list[ReplicaLag]])
     at_ms: int = 0
 
     @classmethod
@@ -126,7 +122,7 @@ class WarmUp:
     steady_s: float
     line: str = ""
     at_ms: int | None = None
-    samples: list[tuple[int, int | None]] = field(default_factory=list[tuple[int, "int | None"]])
+    samples: list[tuple[int, int | None]] = field(default_factory=list[tuple[int, int | None]])
     _waited_ms: int = 0
     _since_ms: int | None = None
     _report: Heard | None = None

@@ -5,17 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from samza_dagster.client import JobView, ProcessorView
+from samza_dagster.client.checks import legal_destination
+from samza_dagster.client.own_checks import require_our_coordinator
 from samza_dagster.errors import Refused
-from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import (
-    ANY_HOST,
-    DESTINATION_WORDS,
-    LAST_SEEN,
-    STANDBY,
-    one_more_of,
-)
+from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS, LAST_SEEN, STANDBY, one_more_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
     CatchUp,
@@ -26,15 +22,11 @@ from samza_dagster.orchestration.config import (
     PlacementConfig,
     RelocateStandbyConfig,
     RestartContainerConfig,
-    SingleConfig,
     SpinUpStandbyConfig,
-    ToHostConfig,
     ToLegalHostConfig,
 )
 from samza_dagster.orchestration.plans.move import (
-    FAIL_OVER,
-    PLACE,
-    START_STANDBY,
+    Kind,
     MovePlan,
     UnitLimits,
     find_processor,
@@ -46,10 +38,9 @@ from samza_dagster.orchestration.plans.move import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, ProcessorView
-
 Config = TypeVar("Config", bound=PlacementConfig)
+_SAID = ("allow_unknown_host", "beyond_budget", "execution_id", "keep_standby", "if_it_fails")
+"""What a plan has of its config as it is said there, where that has it."""
 _NOT_AWAITED = "samza-dagster control-standby start doesn't wait"
 
 
@@ -59,7 +50,7 @@ class Choice:
 
     destination: str
     standby: ProcessorView | None = None
-    kind: str = PLACE
+    kind: Kind = Kind.PLACE
 
 
 def _decides(
@@ -99,18 +90,14 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
     Raises `Refused` of the last one: for a standby's destination outside the component's hosts,
     and for STANDBY where the coordinator might send the standby to such a one.
     """
-    from samza_dagster.client.checks import legal_destination  # late: a run's start
-
     processor = find_processor(view, config.processor)
     *preferred, last = config.destinations
     for named in preferred:
         try:
             chosen = _of_container(view, processor, named, hosts, config)
-            unknown = config.allow_unknown_host
-            legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+            return Choice(_legal(view, processor, chosen, config))
         except Refused:
             continue
-        return Choice(chosen)
     return Choice(_of_container(view, processor, last, hosts, config))
 
 
@@ -123,7 +110,7 @@ def _of_container(
 ) -> str:
     """One destination of a container, within the component's hosts."""
     destination = _permitted(view, "move_container", processor, named, hosts, config)
-    swaps = capabilities(view.coordinator).has_standby_destination
+    swaps = view.capabilities.has_standby_destination
     if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
@@ -170,12 +157,12 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     that the standby is warm.
     """
     active, destination = find_processor(view, config.processor), config.destination
-    _require_standbys_on_request(view, "spin_up_standby")
+    require_our_coordinator(view, "spin_up_standby", RequestKind.START_STANDBY)
     require_known_lag(view, "spin_up_standby", _NOT_AWAITED)
     _require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
         destination = _host_for_one_more(view, active, hosts)
-    return Choice(destination, kind=START_STANDBY)
+    return Choice(destination, kind=Kind.START_STANDBY)
 
 
 @_decides
@@ -189,7 +176,7 @@ def move_via_new_standby(
     """
     action = "move_via_new_standby"
     active, destination = find_processor(view, config.processor), config.destination
-    _require_standbys_on_request(view, action)
+    require_our_coordinator(view, action, RequestKind.START_STANDBY)
     if view.is_standby(active.processor_id):
         raise Refused(
             f"{action} moves an active",
@@ -205,7 +192,7 @@ def move_via_new_standby(
     destination = destination or _host_for_one_more(view, active, hosts)
     _require_among_hosts(action, destination, hosts)
     require_known_lag(view, action, _NOT_AWAITED)
-    return Choice(destination, kind=START_STANDBY)
+    return Choice(destination, kind=Kind.START_STANDBY)
 
 
 @_decides
@@ -217,7 +204,7 @@ def fail_over(view: JobView, config: FailOverConfig, hosts: Sequence[str]) -> Ch
     """
     active = find_processor(view, config.processor)
     standby_for(view, active, None)
-    return Choice(STANDBY, _only(standbys_of(view, active)), kind=FAIL_OVER)
+    return Choice(STANDBY, _only(standbys_of(view, active)), kind=Kind.FAIL_OVER)
 
 
 @_decides
@@ -242,7 +229,7 @@ def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Seque
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
     bounded = _is_bounded(view, hosts)
-    swaps = capabilities(view.coordinator).has_standby_destination
+    swaps = view.capabilities.has_standby_destination
     if swaps and destination == host and not bounded and (only or not named):
         return Choice(STANDBY, standby if only else None)
     return Choice(destination, standby)
@@ -259,13 +246,6 @@ def _require_among_hosts(action: str, destination: str, hosts: Sequence[str]) ->
             seen=destination,
             fix=f"one of {', '.join(hosts)}",
         )
-
-
-def _require_standbys_on_request(view: JobView, action: str) -> None:
-    """Raises `Refused` where Samza's own AM coordinates, with what does the same there."""
-    from samza_dagster.client.own_checks import require_our_coordinator  # late: a run's start
-
-    require_our_coordinator(view, action, RequestKind.START_STANDBY)
 
 
 def require_known_lag(view: JobView, action: str, instead: str) -> None:
@@ -293,7 +273,7 @@ def _chosen(
     of_component = view.is_standby(processor.processor_id) and bool(hosts)
     if of_component:
         _require_among_hosts(action, destination, hosts)
-    by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
+    by_name = not (view.capabilities.rules_before_stop or view.takes_any_host)
     if destination == ANY_HOST and (of_component or by_name):
         return _legal_host(view, processor, hosts)
     return destination
@@ -310,18 +290,23 @@ def _permitted(
     """What `_chosen` gives; with `or_any_legal`, where a rule forbids it of a standby, the legal host with most room."""
     if not (config.or_any_legal and view.is_standby(processor.processor_id)):
         return _chosen(view, action, processor, destination, hosts)
-    from samza_dagster.client.checks import legal_destination  # late: a run's start
-
     try:
         chosen = _chosen(view, action, processor, destination, hosts)
-        unknown = config.allow_unknown_host
-        legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+        return _legal(view, processor, chosen, config)
     except Refused as refused:
         try:
             return _legal_host(view, processor, hosts)
         except Refused:
             raise refused from None
-    return chosen
+
+
+def _legal(
+    view: JobView, processor: ProcessorView, destination: str, config: ToLegalHostConfig
+) -> str:
+    """The destination; raises `Refused` where a rule forbids it."""
+    unknown = config.allow_unknown_host
+    legal_destination(view, processor, destination, allow_unknown_host=unknown)
+    return destination
 
 
 def _host_for_one_more(view: JobView, active: ProcessorView, hosts: Sequence[str]) -> str:
@@ -363,15 +348,8 @@ def _bounds(
     warm = CatchUp(0, 0.0, 0.0)  # nothing is waited for
     if isinstance(config, SpinUpStandbyConfig):
         warm = config.catch_up(policies.lag_limit, policies.lag_limit_s)
-    found: dict[str, Any] = {
+    return {
         "limits": UnitLimits(**bounds(config, policies), catch_up=warm),
         "allowed_hosts": tuple(hosts),
-        "allow_unknown_host": isinstance(config, ToHostConfig) and config.allow_unknown_host,
+        **{name: getattr(config, name) for name in _SAID if hasattr(config, name)},
     }
-    if isinstance(config, SingleConfig):
-        found["beyond_budget"] = config.beyond_budget
-    if isinstance(config, FailOverConfig):
-        found["execution_id"] = config.execution_id
-    if isinstance(config, MoveViaNewStandbyConfig):
-        found |= {"keep_standby": config.keep_standby, "if_it_fails": config.if_it_fails}
-    return found

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from samza_dagster.client import JobView, ProcessorView
+from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.errors import Refused, some_of
-from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.plans.conditions import Reported, behind
@@ -24,10 +24,6 @@ from samza_dagster.orchestration.plans.move import (
     require_named_hosts,
 )
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep, standby_placed
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, ProcessorView
-    from samza_dagster.client.legal_hosts import Placing
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -66,8 +62,6 @@ def drain_units(
     lost, for a name that is no host, when a container's changelog is lost, and when one would have no
     legal host: what is missing.
     """
-    from samza_dagster.client.legal_hosts import Placing  # late: it would delay each run's start
-
     _require_alive(view, host)
     _require_known(view, host, rules)
     require_named_hosts(view, f"drain_host {host}")
@@ -152,7 +146,7 @@ def _how(
         seen += ", with no legal host to give way to"
     if rules.cold:
         return _How(MOVE, f"{seen}; it restores its state at its destination (cold)")
-    if not capabilities(view.coordinator).has_own_requests:
+    if not view.capabilities.has_own_requests:
         raise Refused(
             f"drain_host {host}: a warm standby of {pid} elsewhere",
             seen=f"{seen}; Samza's AM has no standby on request",

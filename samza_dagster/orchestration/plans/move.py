@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
 
+from samza_dagster.client import JobView, ProcessorView
+from samza_dagster.client.legal_hosts import Placing, roomiest
 from samza_dagster.errors import Refused, some_of
-from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import (
-    DESTINATION_WORDS,
-    STANDBY,
-)
-from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.model.naming import DESTINATION_WORDS, STANDBY
 from samza_dagster.orchestration.config import CatchUp
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, ProcessorView
 
 ACTIVE = "active"
 LOST = "lost"
@@ -24,9 +18,19 @@ RUNNING = "running"
 LAST_SEEN_STATE = "last-seen"
 """Of a container under Samza's own AM: where it reported last; whether it runs isn't told."""
 OURS = "samza_dagster"
-PLACE = RequestKind.PLACE.value
-FAIL_OVER = RequestKind.FAIL_OVER.value
-START_STANDBY = RequestKind.START_STANDBY.value
+
+
+class Kind(StrEnum):
+    """What a step asks for, or waits for."""
+
+    PLACE = "place"
+    FAIL_OVER = "fail-over"
+    START_STANDBY = "start-standby"
+    STOP_STANDBY = "stop-standby"
+    WAIT_WARM = "wait-warm"
+    WAIT_PROCESSING = "wait-processing"
+    WAIT_REPORT = "wait-report"
+    WAIT_BACK = "wait-back"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class MovePlan:
     standby_host: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     coordinator: str = OURS
-    kind: str = PLACE
+    kind: Kind = Kind.PLACE
     keep_standby: bool = False
     if_it_fails: str = ""
     beyond_budget: bool = False
@@ -108,7 +112,7 @@ class MovePlan:
     @property
     def stops_active(self) -> bool:
         """Whether an active is down for a while. Of what starts a standby, only what is for a move."""
-        moves = self.kind != START_STANDBY or bool(self.if_it_fails)
+        moves = self.kind is not Kind.START_STANDBY or bool(self.if_it_fails)
         return moves and not self.of_standby
 
     def means(self, destination: str) -> bool:
@@ -229,9 +233,6 @@ def host_for_standby(
     source for that. `allowed`, unless empty, are the only hosts to choose from.
     Raises `Refused` with the rule that each host breaks.
     """
-    # Late: it would delay each run's start.
-    from samza_dagster.client.legal_hosts import Placing, roomiest
-
     active = view.group_of(standby)
     placing = [Placing(view, only=active)]
     if makes_room:
@@ -261,7 +262,7 @@ def host_for_standby(
             seen=some_of([*why_not.values()], "; ") or "no hosts",
             fix="one more host that is alive and has no container of this group"
             + (", nor one in its fault domain" if knows_domains(view) else "")
-            + ("" if capabilities(view.coordinator).knows_all_hosts else _NAME_ONE),
+            + ("" if view.capabilities.knows_all_hosts else _NAME_ONE),
         )
     return roomiest(view, ready)
 

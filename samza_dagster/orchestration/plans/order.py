@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from samza_dagster.client import JobView, ProcessorView
+from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.text import natural
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, ProcessorView
-    from samza_dagster.client.stop_budget import StopBudget
 
 CONTAINERS = "containers"
 HOSTS = "hosts"

@@ -7,38 +7,16 @@ request of its own or a wait. Units of one group never run at the same time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from pydantic import Field
-
+from samza_dagster.client import JobView
 from samza_dagster.model import naming
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
-from samza_dagster.orchestration.plans.move import ACTIVE, HostRow, UnitLimits
+from samza_dagster.orchestration.plans.move import ACTIVE, HostRow, Kind, UnitLimits
 from samza_dagster.orchestration.plans.order import Batch, Schedule
-from samza_dagster.orchestration.policies import PlacementPolicies, bounds
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView
 
 NEW = "the new standby"
 STANDBY = "standby"
-MOST_AT_ONCE = 64
-
-
-class Kind(StrEnum):
-    """What a step asks for, or waits for."""
-
-    PLACE = "place"
-    FAIL_OVER = "fail-over"
-    START_STANDBY = "start-standby"
-    STOP_STANDBY = "stop-standby"
-    WAIT_WARM = "wait-warm"
-    WAIT_PROCESSING = "wait-processing"
-    WAIT_REPORT = "wait-report"
-    WAIT_BACK = "wait-back"
 
 
 @dataclass(frozen=True)
@@ -129,7 +107,7 @@ def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
 
     Our coordinator's SUCCEEDED does. That of Samza's AM means that a process was launched.
     """
-    if capabilities(view.coordinator).tells_what_runs:
+    if view.capabilities.tells_what_runs:
         return (step,)
     name = f"{step.name}_reports"
     return step, UnitStep(name, Kind.WAIT_REPORT, step.processor, step.destination)
@@ -142,24 +120,6 @@ class BounceJudge:
     asset: str
     check: str
     timeout_s: float
-
-
-class SeveralConfig(CatchUpConfig, RunConfig):
-    """What work on several containers is told."""
-
-    at_once: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_AT_ONCE,
-        description="Containers that are worked on at a time. Never two of a group.",
-    )
-
-    def limits(self, policies: PlacementPolicies) -> UnitLimits:
-        """Bounds of the work: what the config says, else the policy's."""
-        return UnitLimits(
-            **bounds(self, policies),
-            catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
-        )
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from samza_dagster.client import HostVerdict, PlacementClient
 from samza_dagster.errors import Refused, SamzaDagsterError
-from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.plans.move import HostRow, find_processor, host_map, standbys_of
+from samza_dagster.orchestration.plans.move import (
+    HostRow,
+    Kind,
+    find_processor,
+    host_map,
+    standbys_of,
+)
 from samza_dagster.orchestration.requests.step_request import STOPPING, Moment, Outcome
 from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.tables import (
@@ -23,9 +28,6 @@ from samza_dagster.orchestration.show.tables import (
     table_within,
 )
 from samza_dagster.orchestration.show.timeline import timeline_svg
-
-if TYPE_CHECKING:
-    from samza_dagster.client import HostVerdict, PlacementClient
 
 COLUMNS = ("container", "host", "legal", "rule", "seen", "fix")
 MOST_BYTES = 200_000
@@ -194,39 +196,37 @@ def rows_of(container: str, hosts: Iterable[HostVerdict]) -> list[Row]:
     ]
 
 
-def hosts_for(client: PlacementClient, processor: str) -> list[Row]:
-    """Of each host, whether a container may be there."""
-    return rows_of(processor, client.plan(processor, LAST_SEEN).hosts)
-
-
 def new_standby(active: str) -> str:
     """How a standby is named that has no id yet."""
     return f"one more standby of {active}"
 
 
-def hosts_for_a_new_standby(client: PlacementClient, active: str) -> list[Row]:
-    """Of each host, whether one more standby of an active may be there."""
-    ruled = client.plan_own(RequestKind.START_STANDBY, active)
-    return rows_of(new_standby(active), ruled.hosts)
+def hosts_for(client: PlacementClient, processor: str, kind: Kind = Kind.PLACE) -> list[Row]:
+    """Of each host, whether a container may be there, or one more standby of an active, or its failover go there.
 
-
-def hosts_for_a_failover(client: PlacementClient, active: str) -> list[Row]:
-    """Of each host, whether a failover can go there; without a standby, why it can't and what would help."""
+    Where there is no standby to fail over to, why not and what would help.
+    """
+    if kind is Kind.PLACE:
+        return rows_of(processor, client.plan(processor, LAST_SEEN).hosts)
+    if kind is Kind.START_STANDBY:
+        ruled = client.plan_own(RequestKind.START_STANDBY, processor)
+        return rows_of(new_standby(processor), ruled.hosts)
     view = client.view()
-    found = find_processor(view, active)
-    own = capabilities(view.coordinator).has_own_requests
-    if not own or view.is_standby(active) or standbys_of(view, found):
-        return rows_of(active, client.plan_own(RequestKind.FAIL_OVER, active).hosts)
+    found, own = find_processor(view, processor), view.capabilities.has_own_requests
+    if not own or view.is_standby(processor) or standbys_of(view, found):
+        return rows_of(processor, client.plan_own(RequestKind.FAIL_OVER, processor).hosts)
     return [
         {
             **row,
-            "container": active,
+            "container": processor,
             "legal": False,
             "rule": "a failover goes to the host of a standby",
-            "seen": f"no standby of {active} is there; one more: {row['rule']}, {row['seen']}",
-            "fix": f"spin_up_standby of {active} to {row['host']}" if row["legal"] else row["fix"],
+            "seen": f"no standby of {processor} is there; one more: {row['rule']}, {row['seen']}",
+            "fix": f"spin_up_standby of {processor} to {row['host']}"
+            if row["legal"]
+            else row["fix"],
         }
-        for row in hosts_for_a_new_standby(client, active)
+        for row in hosts_for(client, processor, Kind.START_STANDBY)
     ]
 
 

@@ -11,40 +11,27 @@ from __future__ import annotations
 import uuid as uuid_module
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from samza_dagster.errors import Refused
-from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
+from samza_dagster.client import PlacementClient
+from samza_dagster.client.requests import Request
+from samza_dagster.client.responses import details_of
+from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.model import PlacementRequest, PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.orchestration.plans.move import NEW_RUN
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.client.requests import Request
-    from samza_dagster.model import PlacementRequest
-    from samza_dagster.orchestration.plans.units import UnitStep
+from samza_dagster.orchestration.plans.units import Kind, UnitStep
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
+OnRecord = PlacementResponse | PlacementRequest | Request
+COMMIT = "commit"
+RELEASE = "release"
+ANSWER_S = 10.0
 
-QUEUED = "QUEUED"
-RESERVING_STANDBY = "RESERVING_STANDBY"
-STOPPING_STANDBY = "STOPPING_STANDBY"
-RESERVING = "RESERVING"
-HELD = "HELD"
-STOPPING = "STOPPING"
-STARTING = "STARTING"
-ENDED = "ENDED"
-ORDER = (
-    "",
-    QUEUED,
-    RESERVING_STANDBY,
-    STOPPING_STANDBY,
-    RESERVING,
-    HELD,
-    STOPPING,
-    STARTING,
-    ENDED,
-)
+QUEUED, RESERVING, HELD = "QUEUED", "RESERVING", "HELD"
+STOPPING, STARTING, ENDED = "STOPPING", "STARTING", "ENDED"
+OF_STANDBY = ("RESERVING_STANDBY", "STOPPING_STANDBY")
+ORDER = ("", QUEUED, *OF_STANDBY, RESERVING, HELD, STOPPING, STARTING, ENDED)
+"""Stages of an action; empty before any is known."""
 
 
 def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
@@ -185,22 +172,13 @@ class Outcome:
         return ORDER.index(self.stage) >= ORDER.index(stage)
 
 
-def details_of(response: PlacementResponse) -> ResponseDetails:
-    """What it says as fields; see `samza_dagster.client.responses`."""
-    from samza_dagster.client import responses  # late: a run's start
-
-    return responses.details_of(response)
-
-
 def stage_named(stage: str | None) -> str:
     """One of `ORDER` for a stage as the coordinator names it; empty for one that isn't followed."""
     known = (stage or "").upper().replace("-", "_")
     return known if known in ORDER else ""
 
 
-def on_record(
-    client: PlacementClient, uuid: str
-) -> PlacementResponse | PlacementRequest | Request | None:
+def on_record(client: PlacementClient, uuid: str) -> OnRecord | None:
     """Return the newest that is on record of a request: its answer, else itself; None if it was never asked.
 
     Raises `Refused` when it has ended and our coordinator has cleaned up its answer.
@@ -217,9 +195,7 @@ def on_record(
     )
 
 
-def has_failed(
-    client: PlacementClient, latest: PlacementResponse | PlacementRequest | Request
-) -> bool:
+def has_failed(client: PlacementClient, latest: OnRecord) -> bool:
     """Return whether a request ended badly, or has no end and none to come.
 
     Samza's AM answers nothing once its deployment has ended, or the job is dead.
@@ -248,19 +224,16 @@ def standing(
     `asked`, where it is given, has all that was asked: what isn't among it costs no read.
     Raises `Refused` while one for another destination is in flight, and as `on_record` does.
     """
-    found: StepRequest | None = None
-    for attempt in range(first, MOST_ATTEMPTS):
+    attempt, found = first, None
+    while True:
         uuid = request_uuid(root_run_id, step, attempt)
-        if asked is not None and uuid not in asked:
-            break
-        latest = on_record(client, uuid)
+        latest = on_record(client, uuid) if asked is None or uuid in asked else None
         if latest is None:
             break
         if latest.processor_id == processor_id and not has_failed(client, latest):
             response = latest if isinstance(latest, PlacementResponse) else None
             found = StepRequest(uuid, attempt, response, latest.destination_host)
-    else:
-        raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
+        attempt += 1
     if found is not None and fits(str(found.destination)):
         return found
     if found is not None and not (found.response and found.response.status_code.is_terminal):
@@ -318,3 +291,156 @@ def started_anew(client: PlacementClient, root_run_id: str, step: str, standby: 
     if newest is None or is_of_step(newest.uuid, root_run_id, step):
         return ""
     return newest.uuid
+
+
+def ask(
+    client: PlacementClient,
+    step: UnitStep,
+    processor_id: str,
+    *,
+    asked: StepRequest,
+    hold: HeldRequest | None = None,
+    expiry_s: float | None = None,
+) -> Outcome:
+    """Ask a step's request, unless an earlier run did; it is then taken as it stands.
+
+    `hold`: its destination is held until the commit. Raises what the client raises.
+    """
+    response, made = asked.response, None
+    is_past = response is not None and (
+        response.status_code.is_terminal or bool(details_of(response).stopped)
+    )
+    if hold is not None and not is_past:
+        hold.note()
+    if response is None:
+        try:
+            made = write(
+                *(client, step, processor_id),
+                uuid=asked.uuid,
+                expiry_s=expiry_s,
+                hold=hold is not None,
+            )
+        except InvalidInput:  # nothing was written, so there is nothing to give back
+            if hold is not None:
+                hold.forget()
+            raise
+    return Outcome.of(step, asked, made, hold=hold is not None)
+
+
+def write(
+    client: PlacementClient,
+    step: UnitStep,
+    processor_id: str,
+    *,
+    uuid: str,
+    expiry_s: float | None,
+    hold: bool,
+) -> PlacementRequest | Request:
+    """Write a step's request; one of this uuid that was written before is left as it is.
+
+    `hold`: nothing is stopped before its commit. Raises what the client raises.
+    """
+    kind, destination = step.kind, step.destination
+    if kind is Kind.FAIL_OVER:
+        return client.fail_over(processor_id, uuid=uuid, execution_id=step.execution_id or None)
+    if kind is Kind.STOP_STANDBY:
+        return client.stop_standby(processor_id, uuid=uuid)
+    if kind is Kind.START_STANDBY:
+        return client.start_standby(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
+    if hold:
+        return client.reserve(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
+    # The plan has looked at the host: under Samza's AM one that its last container has left
+    # since, as a standby that made room, is known no more.
+    return client.place(
+        processor_id,
+        destination,
+        request_expiry_s=expiry_s,
+        uuid=uuid,
+        beyond_budget=step.beyond_budget,
+        allow_unknown_host=True,
+    )
+
+
+@dataclass(frozen=True)
+class HeldRequest:
+    """A request that holds its destination: given back unless it is committed.
+
+    `holds` has those of the run, with the uuid of the release of each. Of `step`, the name of its own
+    step, those of the steps are made that commit and release it.
+    """
+
+    client: PlacementClient
+    root_run_id: str
+    holds: dict[str, str]
+    uuid: str
+    attempt: int
+    step: str = ""
+
+    @property
+    def is_held_only(self) -> bool:
+        """Asked for, and nothing of it was stopped."""
+        return self.uuid in self.holds
+
+    def note(self) -> None:
+        """Before it is written: a run that ends gives back what is noted."""
+        self.holds[self.uuid] = self._uuid(RELEASE)
+
+    @property
+    def commit_uuid(self) -> str:
+        """The uuid of its commit."""
+        return self._uuid(COMMIT)
+
+    def commit(self) -> None:
+        """Writes the commit, once; from then on there is nothing to give back."""
+        self.client.commit(self.uuid, uuid=self.commit_uuid)
+        self.forget()
+
+    def forget(self) -> None:
+        """There is nothing to give back any more."""
+        self.holds.pop(self.uuid, None)
+
+    def give_back(self) -> str:
+        """Releases what is held only; what became of it, or nothing where nothing was."""
+        release_uuid = self.holds.pop(self.uuid, None)
+        return release(self.client, self.uuid, release_uuid) if release_uuid else ""
+
+    def _uuid(self, verb: str) -> str:
+        head, _, rest = self.step.partition("/")
+        return request_uuid(
+            self.root_run_id, f"{head}-{verb}/{rest}" if rest else verb, self.attempt
+        )
+
+
+def release(client: PlacementClient, reservation: str, uuid: str) -> str:
+    """Releases a reservation that isn't committed; returns what became of it, for a log.
+
+    Raises nothing of ours: what can't be released ends by itself when its time is up.
+    """
+    try:
+        client.release(reservation, uuid=uuid)
+        answer = client.wait(reservation, timeout_s=ANSWER_S)
+    except SamzaDagsterError as error:
+        return (
+            f"reservation {reservation} isn't released: {error}; uncommitted, it expires by itself"
+        )
+    return f"reservation {reservation}: {answer.status_code.value}: {answer.response_message}"
+
+
+def cancel(client: PlacementClient, root_run_id: str, request: str) -> str:
+    """End a request of which nothing is stopped or started yet; return what became of it, for a log.
+
+    Where the coordinator takes no cancel it goes on: Samza's wire has none, and a container that is
+    down comes back by going on alone. Raises nothing of ours.
+    """
+    goes_on = "the coordinator goes on with it: re-execute this run from failure to follow"
+    try:
+        if not client.view().capabilities.has_own_requests:
+            return goes_on
+        client.cancel(request, uuid=request_uuid(root_run_id, f"cancel/{request}", 0))
+        answer = client.wait(request, timeout_s=ANSWER_S)
+    except SamzaDagsterError as error:
+        return f"{goes_on} ({error})"
+    return (
+        f"request {request} is ended: {answer.status_code.value}: {answer.response_message};"
+        " re-execute this run from failure to ask anew"
+    )

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import dagster as dg
 
+from samza_dagster.client import ProcessorView, ReplicaLag
 from samza_dagster.orchestration.chain import others_of_chain, remember, remembered
 from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
-
-if TYPE_CHECKING:
-    from samza_dagster.client import ProcessorView, ReplicaLag
 
 SINCE = "since"
 MOST_KEPT = 40

@@ -103,15 +103,6 @@ def test_a_checkpoint_topic_that_cant_be_read_is_told_before_anybody_is_restarte
     assert world.order() == ["0-0"]
 
 
-def test_a_name_that_is_not_there_is_refused(
-    world: BounceWorld, instance: dg.DagsterInstance
-) -> None:
-    """With what there is."""
-    result = bounce(instance, skip=["7"])
-    assert metadata(result, "plan_bounce")["asked"] == "a bounce of what there is: 7"
-    assert world.requests == {}
-
-
 def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
@@ -288,7 +279,7 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     def away(_: object) -> None:
         raise Unreachable("the broker", seen="no answer")
 
-    monkeypatch.setattr("samza_dagster.orchestration.bounce.run.host_map", away)
+    monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
     result = bounce(instance)
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)

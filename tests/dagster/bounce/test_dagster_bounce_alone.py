@@ -7,8 +7,7 @@ import pytest
 from bounce_runs import bounce, metadata
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.job import check_alone, rolling_bounce_job
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
@@ -63,21 +62,21 @@ def test_an_older_run_that_starts_late_finds_the_younger_one_that_bounces(
     """Whichever order they come in, at whichever of the two checks: never both go on."""
     older, younger = made_run(instance, "NOT_STARTED"), made_run(instance, "STARTED")
     bounce_runs.begin(instance, younger, bounce_runs.PLANNED)
-    alone.check_alone(instance, younger)
+    check_alone(instance, younger)
     if first == "bounce":
         bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
-        alone.check_alone(instance, younger)
+        check_alone(instance, younger)
     started = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, older.job_name)
     instance.report_dagster_event(started, older.run_id)
     bounce_runs.begin(instance, older, bounce_runs.PLANNED)
     if first == "bounce":
         with pytest.raises(Refused, match=younger.run_id):
-            alone.check_alone(instance, older)
+            check_alone(instance, older)
         return
-    alone.check_alone(instance, older)
+    check_alone(instance, older)
     bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
     with pytest.raises(Refused, match=older.run_id):
-        alone.check_alone(instance, younger)
+        check_alone(instance, younger)
 
 
 @pytest.mark.longdagster

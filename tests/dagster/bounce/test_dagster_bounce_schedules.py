@@ -14,8 +14,7 @@ from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.job import hindrance, rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     bounce_schedules,
 )
@@ -184,5 +183,5 @@ def test_a_dry_run_that_has_said_nothing_yet_keeps_no_tick_from_its_bounce(
     run = instance.create_run_for_job(
         job, run_config=config, tags=job.tags, status=dg.DagsterRunStatus[status]
     )
-    assert alone.hindrance(instance, "quiet/1") == ""
+    assert hindrance(instance, "quiet/1") == ""
     assert run.run_id not in [one.run_id for one in bounce_runs.runs_of(instance)]

@@ -17,7 +17,7 @@ import pytest
 from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.orchestration.bounce import run as bouncing
+from samza_dagster.orchestration.bounce import job as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.operations.runner import Runner

@@ -12,7 +12,7 @@ from samza_dagster.client import waiting
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.metadata.resource_manager import HOLDS_S
-from samza_dagster.orchestration.history.open_requests import InFlight
+from samza_dagster.orchestration.history.events import InFlight
 from samza_dagster.orchestration.requests.step_request import has_failed, on_record
 from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import NAMESPACE, REQUEST

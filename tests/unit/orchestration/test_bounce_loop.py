@@ -15,8 +15,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.progress import Progress, Result, RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from samza_dagster.orchestration.plans.bounce import make_plan
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig, make_plan
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.verify import OwnCommits

@@ -10,9 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from samza_dagster.client.stop_budget import StopBudget
-from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
+from samza_dagster.client.views import ActionView, HostView, JobView
 from samza_dagster.errors import Refused
-from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
@@ -30,6 +29,7 @@ from samza_dagster.orchestration.plans.order import (
     order_of,
     paced,
 )
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 Position = partial(AnyPosition, group=group_of)
@@ -37,21 +37,8 @@ DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
 
 
 def job(at: dict[str, str], states: dict[str, str] | None = None, lost: str = "") -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(
-                p,
-                TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
-                (states or {}).get(p, "running"),
-                host,
-            )
-            for p, host in at.items()
-        },
-        hosts={h: HostView(h, "lost" if h == lost else "alive") for h in at.values()},
-    )
+    hosts = [HostView(h, "lost" if h == lost else "alive") for h in at.values()]
+    return job_view(at, hosts, states)
 
 
 def names(units: tuple[Batch, ...]) -> list[str]:

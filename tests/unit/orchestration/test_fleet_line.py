@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from job_views import job, lag, processor
 
 from samza_dagster.client.views import ActionView, LeaderView
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.assets.fleet import Line, line_of, shown
+from tests.rig.job_views import job, lag, processor
 
 pytestmark = pytest.mark.unit
 NOW_MS = 1_700_000_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from job_views import lag
 
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.orchestration.watch.findings import NOTE
@@ -18,6 +17,7 @@ from samza_dagster.orchestration.watch.lag_objectives import (
     timed,
 )
 from samza_dagster.orchestration.watch.settings import LagObjective
+from tests.rig.job_views import lag
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ from samza_dagster.client.checks import expiry_ms
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.orchestration.config import RunConfig
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from job_views import job, processor
 
 from samza_dagster.client.readiness import standbys_now
 from samza_dagster.client.replica_lag import replica_lags, store_replicas
@@ -27,6 +26,7 @@ from samza_dagster.orchestration.watch.invariants import changelogs_there, withi
 from samza_dagster.orchestration.watch.lag_objectives import breaches, followed
 from samza_dagster.orchestration.watch.observation import observation_of
 from samza_dagster.orchestration.watch.settings import LagObjective
+from tests.rig.job_views import job, processor
 
 pytestmark = pytest.mark.unit
 

@@ -20,11 +20,11 @@ from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.record import RunLedger
 from samza_dagster.orchestration.plans.bounce import (
+    RollingBounceConfig,
     UnitsPlan,
     describe,
     make_plan,
 )
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.move import (

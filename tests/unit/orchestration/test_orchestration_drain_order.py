@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from samza_dagster.client.views import HostView, JobView, ProcessorView
+from samza_dagster.client.views import HostView, JobView
 from samza_dagster.errors import Refused
-from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     Position,
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit
 from tests.rig import lags as rig
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
@@ -29,19 +29,9 @@ NAMES = [f"h{n}" for n in range(6)]
 def job(
     at: dict[str, str], free: dict[str, int | None], memory: int | None = 300, most: int | None = 4
 ) -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
-            for p, host in at.items()
-        },
-        hosts={h: HostView(h, "alive", free_memory_mb=mb) for h, mb in free.items()},
-        container_memory_mb=memory,
-        coordinator="samza_dagster",
-        max_standbys=most,
-    )
+    hosts = [HostView(h, "alive", free_memory_mb=mb) for h, mb in free.items()]
+    ours = {"coordinator": "samza_dagster", "max_standbys": most}
+    return job_view(at, hosts, container_memory_mb=memory, **ours)
 
 
 @st.composite
@@ -112,11 +102,15 @@ def test_a_drain_is_refused_only_when_there_is_no_way(given_job: tuple[JobView, 
 
 
 def test_who_has_a_choice_makes_room_for_who_has_none() -> None:
-    """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one."""
+    """0-0 may go to h2 alone, 1-0 to h2 or h3: each has room for one. So does one that makes room in turn."""
     at = {"0": "h1", "0-0": "h0", "0-1": "h3", "1": "h1", "1-0": "h0"}
     view = job(at, {"h0": 0, "h1": 0, "h2": 300, "h3": 300})
     units = drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
     assert {u.processor: u.steps[0].destination for u in units} == {"0-0": "h2", "1-0": "h3"}
+    at = {"0": "h3", "1": "h1", "2": "h3"} | dict.fromkeys(("0-0", "1-0", "2-0"), "h0")
+    view = job(at, {"h0": 0, "h1": 300, "h2": 300, "h3": 300})
+    units = drain_units(view, "h0", *rig.lags({}, 0), DrainRules())
+    assert [u.steps[0].destination for u in units] == ["h2", "h3", "h1"]
 
 
 def test_the_refusal_names_each_host_and_what_is_missing() -> None:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.legal_hosts import Placing
-from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView
+from samza_dagster.client.views import HostView, JobView
 from samza_dagster.errors import Refused
-from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.move import host_for_standby
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
 from tests.rig import lags as rig
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 RACKS = {"h1": "A", "h2": "A", "h3": "B", "h4": "B"}
@@ -21,23 +21,10 @@ THREE = {**RACKS, "h5": "C"}
 NAMES = [f"h{n}" for n in range(6)]
 
 
-def job(at: dict[str, str], racks: dict[str, str], orphans: tuple[OrphanView, ...] = ()) -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
-            for p, host in at.items()
-        },
-        hosts={
-            h: HostView(h, "alive", 8_000, 4_000, fault_domain=rack) for h, rack in racks.items()
-        },
-        container_memory_mb=300,
-        coordinator="samza_dagster",
-        max_standbys=4,
-        orphans=orphans,
-    )
+def job(at: dict[str, str], racks: dict[str, str]) -> JobView:
+    hosts = [HostView(h, "alive", 8_000, 4_000, fault_domain=rack) for h, rack in racks.items()]
+    ours = {"coordinator": "samza_dagster", "max_standbys": 4}
+    return job_view(at, hosts, container_memory_mb=300, **ours)
 
 
 def carried_out(view: JobView, units: tuple[Unit, ...] | list[Unit]) -> dict[str, str]:

@@ -10,9 +10,9 @@ import pytest
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.history import events
-from samza_dagster.orchestration.history.events import HistoryCursor
-from samza_dagster.orchestration.history.open_requests import (
+from samza_dagster.orchestration.history.events import (
     LONGEST_MS,
+    HistoryCursor,
     InFlight,
     OpenRequest,
     patience_ms,

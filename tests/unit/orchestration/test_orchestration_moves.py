@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,31 +13,28 @@ from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.config import (
+    MoveViaNewStandbyConfig,
+    MoveWithStandbyConfig,
+    PlacementConfig,
+)
+from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import (
     find_processor,
     host_for_standby,
     host_map,
     standby_for,
 )
+from samza_dagster.orchestration.policies import PlacementPolicies
+from tests.rig.job_views import job_view
 
 pytestmark = pytest.mark.unit
 
 
 def job(at: dict[str, str | None], hosts: dict[str, int | None], lost: str = "") -> JobView:
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        processors={
-            p: ProcessorView(p, TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE, "running", host)
-            for p, host in at.items()
-        },
-        hosts={
-            h: HostView(h, "lost" if h == lost else "alive", free_memory_mb=mb)
-            for h, mb in hosts.items()
-        },
-        container_memory_mb=300,
-    )
+    state = {lost: "lost"}
+    there = [HostView(h, state.get(h, "alive"), free_memory_mb=mb) for h, mb in hosts.items()]
+    return job_view(at, there, container_memory_mb=300)
 
 
 DEMO = job(
@@ -110,6 +108,30 @@ def test_a_move_without_a_usable_standby_is_refused(
     view = replace(DEMO, processors={**DEMO.processors, "2": two})
     with pytest.raises(Refused, match=fix):
         standby_for(view, view.processors[processor], wanted)
+
+
+@pytest.mark.parametrize(
+    ("decide", "config", "seen"),
+    [
+        (
+            decisions.move_via_new_standby,
+            MoveViaNewStandbyConfig(processor="0-0"),
+            "0-0 is a standby",
+        ),
+        (
+            decisions.move_with_standby,
+            MoveWithStandbyConfig(processor="0", destination="host-1"),
+            "0 is on host-1",
+        ),
+    ],
+)
+def test_a_move_of_a_standby_for_an_active_and_one_to_where_it_is_are_refused(
+    decide: Callable[..., object], config: PlacementConfig, seen: str
+) -> None:
+    """Before a standby is started, or leaves, for nothing."""
+    view = replace(DEMO, coordinator="samza_dagster")
+    with pytest.raises(Refused, match=seen):
+        decide(view, config, PlacementPolicies(), [])
 
 
 def test_an_unknown_processor_is_refused_with_those_that_exist() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from job_views import job, lag, processor
 
 from samza_dagster.client.views import HostView, OrphanView, ProcessorView
 from samza_dagster.errors import Unreachable
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.watch.findings import (
     looked,
 )
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from tests.rig.job_views import job, lag, processor
 
 pytestmark = pytest.mark.unit
 

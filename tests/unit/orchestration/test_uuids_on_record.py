@@ -13,13 +13,13 @@ import pytest
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import StatusCode, TaskMode
-from samza_dagster.orchestration.drain.config import ACTION as DRAIN
+from samza_dagster.orchestration.drain.job import ACTION as DRAIN
 from samza_dagster.orchestration.moves import acting, via_standby
 from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
-from samza_dagster.orchestration.requests import asking
+from samza_dagster.orchestration.requests import step_request
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from tests.rig import lags as rig
@@ -48,8 +48,8 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
     client = SimpleNamespace(
         view=job, cancel=lambda _, uuid: cancels.append(uuid), wait=lambda *_, **__: ended
     )
-    asking.cancel(cast("Any", client), "root", "the request")
-    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
+    step_request.cancel(cast("Any", client), "root", "the request")
+    hold = step_request.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
     hold.note()
     assert {
         "move": request_uuid("root", acting.MOVE, 0),
@@ -110,6 +110,6 @@ def test_a_bounce_finds_what_it_has_asked_for() -> None:
         "0": ("4c6a3efa-6929-59f6-a3d7-5c87260fb178", "932b9cbe-fc4d-52c1-b4cb-9fbd8e0d8761"),
         "0-0": ("cf5124d1-16e6-5a39-96ef-2c9d5f934428", "54aca7a0-dae0-57a9-8724-8baab4ece2b2"),
     }
-    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "bounce/0-0")
+    hold = step_request.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "bounce/0-0")
     hold.note()
     assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}

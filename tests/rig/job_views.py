@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
@@ -24,6 +26,20 @@ def job(*processors: ProcessorView, **more: object) -> JobView:
     known = {p.processor_id: p for p in processors}
     view = JobView("demo", "1", "run-1", known, hosts, coordinator="samza_dagster")
     return replace(view, **more)  # type: ignore[arg-type]
+
+
+def job_view(
+    at: Mapping[str, str | None],
+    hosts: Iterable[HostView],
+    states: Mapping[str, str] | None = None,
+    **more: Any,
+) -> JobView:
+    """Return the job `demo/1` on these hosts; all of its containers run but for those that `states` names."""
+    processors = {
+        pid: ProcessorView(pid, mode_of(pid), (states or {}).get(pid, "running"), host)
+        for pid, host in at.items()
+    }
+    return JobView("demo", "1", "run-1", processors, {host.host: host for host in hosts}, **more)
 
 
 def lag(
