@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from samza_dagster.assignment.comparison import uneven
@@ -35,8 +35,12 @@ def _uneven(loads: Loads) -> tuple[int, ...]:
 
 
 @given(loads)
+@example([(2, 0), (0, 2), (2, 0)])
 def test_who_has_two_more_than_another_gives_one_away(loads: Loads) -> None:
-    """An active for actives, a standby for copies of both kinds: whoever else has more, it gets better."""
+    """An active for actives, a standby for copies of both kinds: whoever else has more or as many, it gets better.
+
+    So a processor that joined, and has standbys by now, gets its first active though two others have two each.
+    """
     first, second, *others = loads
     (actives, standbys), (fewer, same) = first, second
     moved: Loads = []

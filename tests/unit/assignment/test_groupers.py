@@ -127,6 +127,17 @@ class TestByLocality:
         after = group(made, known, processors)
         assert placed(after, TaskMode.ACTIVE) == placed(before, TaskMode.ACTIVE)
 
+    @pytest.mark.parametrize("pinned_to", ["", "hb"])
+    def test_an_active_whose_host_died_starts_where_its_only_standby_is(
+        self, pinned_to: str
+    ) -> None:
+        """Be that pinned to its host: the active goes before the pin, for there alone its state is."""
+        known = ran_on({"gone": "T0", "b": "T1 Standby-T0-0", "c": ""})
+        standby = standby_task_name("T0", 0)
+        known[standby] = replace(known[standby], location_id="hb", pinned_to=pinned_to)
+        containers = group(tasks(2, 1), known, {each: f"h{each}" for each in "bcd"})
+        assert placed(containers, TaskMode.ACTIVE)["T0"] == "b"
+
     @given(st.permutations("abcde"), st.integers(1, 5), st.integers(5, 12))
     def test_a_task_whose_processor_has_left_is_where_it_was_last_before(
         self, former: list[str], had: int, count: int
