@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.results_file import keep
-from benchmarks.run_stages import stages, stages_table
+from benchmarks.run_stages import spread, stages, stages_table
 from samza_dagster.client.look import read_host_words
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.requests.step_request import request_uuid
@@ -42,7 +42,6 @@ from samza_dagster.orchestration.tags import WHO
 from samza_dagster.orchestration.watch.auto_failover import ACKNOWLEDGE, NAME
 from samza_dagster.orchestration.watch.failover import FAIL_OVER
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from tests.rig.bounce_steps import after_holds, spread
 from tests.rig.cockpit import PATIENCE_S, Cockpit, cockpit
 from tests.rig.stream_times import placements
 from tests.rig.waiting import until
@@ -173,7 +172,11 @@ def measured(
             took_ms = moved(made, everybody[number % len(everybody)])
             found["next op"].append(took_ms)
             console.print(f"move {number + 1} of {moves}: verified from {took_ms} ms on")
-        found["next step"] = after_holds(placements(made.job.connection))
+        found["next step"] = [
+            placed.commit_ms - placed.held_ms
+            for placed in placements(made.job.connection)
+            if placed.held_ms and placed.commit_ms
+        ]
         for number in range(events):
             active, began_ms = str(number % 2), now_ms()
             took = frozen(made, active, lots)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+
 import dagster as dg
 from rich.table import Table
-
-from tests.rig.bounce_steps import spread
 
 _ENDS = {
     "made": dg.DagsterEventType.PIPELINE_ENQUEUED,
@@ -15,6 +16,17 @@ _ENDS = {
     "before the op": dg.DagsterEventType.STEP_START,
 }
 """Each stage, and the event that ends it; one begins where the one before it ended."""
+
+
+def spread(times: Sequence[int]) -> dict[str, int]:
+    """n, median, p95 and most, ms."""
+    ranked = sorted(times)
+    return {
+        "n": len(ranked),
+        "median": round(statistics.median(ranked)),
+        "p95": ranked[min(len(ranked) - 1, round(0.95 * (len(ranked) - 1)))],
+        "most": ranked[-1],
+    }
 
 
 def stages(instance: dg.DagsterInstance, run_id: str, since_ms: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Real containers die: what replaces them works within a deadline, and nothing is lost.
 
-Prints how long the outputs were silent, by the broker's clock. A whole host's death is in
-`tests/integration/killmatrix`: its leases have to be waited for.
+Prints how long the outputs were silent, by the broker's clock. A whole host's death is a fault
+of `tests/chaos`: it has to be silent for a while before it is lost.
 """
 
 from __future__ import annotations

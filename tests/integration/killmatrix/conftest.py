@@ -20,10 +20,9 @@ from tests.rig.waiting import until
 
 PATIENCE_S = 90.0
 CAUGHT_UP_S = 60.0 * PACE
-LEASE_S, SILENCE_S = 30, 20
 SETTINGS = {
-    "samza.dagster.lease.ms": str(LEASE_S * 1000),
-    "samza.dagster.host.timeout.ms": str(SILENCE_S * 1000),
+    "samza.dagster.lease.ms": "30000",
+    "samza.dagster.host.timeout.ms": "20000",
     # To kill a container again and again is no flapping here.
     "cluster-manager.container.retry.count": "-1",
     # What is killed every few seconds has to commit meanwhile.
