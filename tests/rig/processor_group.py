@@ -10,18 +10,22 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import naming
-from samza_dagster.sandbox import broker_log, demo_job, process
+from samza_dagster.sandbox import broker_log, demo_job, load, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
 from samza_dagster.sandbox.launch import config_and_template
+from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.standalone import SESSION_MS, TIMES, ProcessorFiles
@@ -49,7 +53,7 @@ class ProcessorGroup:
         is_fenced: bool = False,
         probe_ms: int = 600_000,
     ) -> None:
-        self._broker = broker
+        self.broker = broker
         self.server = server
         self.directory = directory
         logins = LoginFiles(directory / "logins")
@@ -103,7 +107,7 @@ class ProcessorGroup:
     def status(self) -> dict[str, Any]:
         """What the command says of the group, which the environment names as for every other command."""
         command = [sys.executable, "-m", "samza_dagster.cli.main", "processor", "status", "--json"]
-        named = demo_job.environment(self._broker.job_servers, zookeeper=self.server.hosts)
+        named = demo_job.environment(self.broker.job_servers, zookeeper=self.server.hosts)
         done = subprocess.run(command, env={**os.environ, **named}, capture_output=True, check=True)
         return json.loads(done.stdout)
 
@@ -164,7 +168,7 @@ class ProcessorGroup:
 
     def two_owners(self) -> list[broker_log.Overlap]:
         """Each return of a task's former owner to its changelog, by the broker's own log."""
-        topic, data = demo_job.CHANGELOG_TOPIC, self._broker.directory / "data"
+        topic, data = demo_job.CHANGELOG_TOPIC, self.broker.directory / "data"
         return [
             found
             for number in range(2 * demo_job.TASKS_PER_CONTAINER)
@@ -175,11 +179,37 @@ class ProcessorGroup:
         """The ends of the processors' logs."""
         return "\n".join(process.log_tail(self.files.log_of(pid), 6) for pid in self.processes)
 
-    def end(self) -> None:
-        """Ends all that was started here, and what killed ones left."""
+    def stop(self) -> None:
+        """Ends every processor that was started here."""
         for record in self._started:
             record.send(signal.SIGCONT)
         process.stop_all(self._started, grace_s=60.0)
+
+    def end(self) -> None:
+        """Ends all that was started here, and what killed ones left."""
+        self.stop()
         stop_hosts(tuple(map(self.host, self.processes)))
         self.session.stop()
         self.session.close()
+
+
+@contextmanager
+def fenced_group(
+    directory: Path, *, has_load: bool = False, probe_ms: int = 600_000
+) -> Generator[ProcessorGroup]:
+    """One without a processor yet, its servers and its filled input; `has_load`: input goes on coming."""
+    with (
+        Broker(directory / "broker", authorizer=True) as broker,
+        ZooKeeperServer(directory / "zookeeper") as server,
+    ):
+        servers, plan = broker.bootstrap_servers, LoadPlan.for_state(1.0, actives=2)
+        ensure_topics(KafkaCluster(servers), demo_job.streams())
+        load.fill(servers, plan)
+        group = ProcessorGroup(directory, broker, server, is_fenced=True, probe_ms=probe_ms)
+        streams = [load.start(servers, plan, directory)] if has_load else []
+        try:
+            yield group
+        finally:
+            process.stop_all(streams)
+            group.end()
+    assert not any(record.is_group_alive for record in group.processes.values())

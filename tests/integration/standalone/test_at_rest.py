@@ -8,13 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.topics import ensure_topics
-from samza_dagster.sandbox import demo_job, load, process
-from samza_dagster.sandbox.broker import Broker
-from samza_dagster.sandbox.load_plan import LoadPlan
-from samza_dagster.sandbox.zookeeper import ZooKeeperServer
-from tests.rig.processor_group import ProcessorGroup
+from samza_dagster.sandbox import process
+from tests.rig.processor_group import ProcessorGroup, fenced_group
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.standalone
@@ -28,22 +23,10 @@ AGREES_S = 60.0
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessorGroup]:
     """Three processors that share four active tasks with a standby each."""
-    directory = tmp_path_factory.mktemp("group")
-    with (
-        Broker(directory / "broker", authorizer=True) as broker,
-        ZooKeeperServer(directory / "zookeeper") as server,
-    ):
-        ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
-        load.fill(broker.bootstrap_servers, LoadPlan.for_state(1.0, actives=2))
-        started = ProcessorGroup(
-            directory, broker, server, is_fenced=True, probe_ms=round(1_000 * PROBE_S)
-        )
-        try:
-            for pid in IDS:
-                started.start(pid)
-            yield started
-        finally:
-            started.end()
+    with fenced_group(tmp_path_factory.mktemp("group"), probe_ms=round(1_000 * PROBE_S)) as group:
+        for pid in IDS:
+            group.start(pid)
+        yield group
 
 
 def actives(group: ProcessorGroup, *ids: str) -> dict[str, str]:

@@ -18,17 +18,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.model import naming
-from samza_dagster.sandbox import demo_job, load, process
-from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from tests.rig.job import alive, parent_of
 from tests.rig.pace import PACE
-from tests.rig.processor_group import SESSION_S, ProcessorGroup
+from tests.rig.processor_group import SESSION_S, ProcessorGroup, fenced_group
 from tests.rig.proxy import REPLIES, WORDS, Proxy
 from tests.rig.waiting import until
 from tests.share import Share
@@ -256,19 +252,12 @@ FAULTS: tuple[Callable[[Rig], None], ...] = (
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Three processors that have agreed, and a load that goes on."""
-    directory = tmp_path_factory.mktemp("group")
     with (
-        Broker(directory / "broker", authorizer=True) as broker,
-        ZooKeeperServer(directory / "zookeeper") as server,
-        proxy_of(server) as (way, address),
-        closing(Judge(broker.bootstrap_servers)) as judge,
+        fenced_group(tmp_path_factory.mktemp("group"), has_load=True) as group,
+        proxy_of(group.server) as (way, address),
+        closing(Judge(group.broker.bootstrap_servers)) as judge,
     ):
-        ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
-        plan = LoadPlan.for_state(1.0, actives=2)
-        load.fill(broker.bootstrap_servers, plan)
-        group = ProcessorGroup(directory, broker, server, is_fenced=True)
         made = Rig(group, way, address, judge)
-        stream = load.start(broker.bootstrap_servers, plan, directory)
         try:
             for pid in IDS:
                 made.start(pid)
@@ -276,9 +265,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             assert judge.judge(deadline_s=120 * PACE).is_good
             yield made
         finally:
-            process.stop_all([stream])
-            group.end()
-    assert not any(record.is_group_alive for record in group.processes.values())
+            group.stop()  # while p3's way is there
 
 
 @contextmanager

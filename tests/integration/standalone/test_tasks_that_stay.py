@@ -16,15 +16,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.topics import ensure_topics
-from samza_dagster.sandbox import demo_job, load, process
-from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.load_plan import LoadPlan
-from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from tests.rig.pace import PACE
-from tests.rig.processor_group import ProcessorGroup
+from tests.rig.processor_group import ProcessorGroup, fenced_group
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.standalone
@@ -66,24 +61,13 @@ class Rig:
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Three processors that are at work, and a load that goes on."""
-    directory = tmp_path_factory.mktemp("group")
     with (
-        Broker(directory / "broker", authorizer=True) as broker,
-        ZooKeeperServer(directory / "zookeeper") as server,
-        closing(Judge(broker.bootstrap_servers)) as judge,
+        fenced_group(tmp_path_factory.mktemp("group"), has_load=True) as group,
+        closing(Judge(group.broker.bootstrap_servers)) as judge,
     ):
-        ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
-        plan = LoadPlan.for_state(1.0, actives=2)
-        load.fill(broker.bootstrap_servers, plan)
-        group = ProcessorGroup(directory, broker, server, is_fenced=True)
-        stream = load.start(broker.bootstrap_servers, plan, directory)
-        try:
-            for pid in IDS:
-                group.start(pid)
-            yield Rig(group, judge)
-        finally:
-            process.stop_all([stream])
-            group.end()
+        for pid in IDS:
+            group.start(pid)
+        yield Rig(group, judge)
 
 
 def who_leaves_as_planned(rig: Rig, before: dict[str, str]) -> tuple[str, ...]:
