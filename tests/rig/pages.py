@@ -33,12 +33,12 @@ def script(page: str, instead: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def follow(commands: str, directory: Path, path: str, within_s: float) -> str:
+def follow(commands: str, directory: Path, path: str, within_s: float, **environment: str) -> str:
     """Runs a script in a directory; what it leaves running in its session is ended. Returns what it said."""
     shell = subprocess.Popen(
         ["bash", "-c", commands],
         cwd=directory,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, **environment, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

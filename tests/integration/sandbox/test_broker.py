@@ -15,7 +15,6 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import broker as broker_module
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.broker import Broker
-from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
@@ -69,13 +68,3 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(
     monkeypatch.setattr(broker_module, "free_ports", lambda _: offers.pop(0))
     with Broker(tmp_path) as broker:
         assert broker.bootstrap_servers != f"127.0.0.1:{taken_port}"
-
-
-def test_the_remains_of_a_killed_sandbox_are_found_and_ended(tmp_path: Path) -> None:
-    """From its record alone: nobody holds the broker's handle any more."""
-    box = Sandbox("killed", root=tmp_path)
-    broker = Broker(box.directory / "broker", on_spawn=box.registry.add).start()
-    process = broker.process
-    assert Sandbox("killed", root=tmp_path).down() == 1
-    assert not process.is_alive
-    assert Sandbox("killed", root=tmp_path).status()["state"] == "down"

@@ -64,4 +64,5 @@ def test_the_remains_of_three_brokers_are_found_and_ended(tmp_path: Path) -> Non
     assert roles == ["broker-1", "broker-2", "broker-3"]
     assert Sandbox("killed", root=tmp_path).down() == 3
     assert not any(node.process.is_alive for node in brokers.nodes)
+    assert box.status()["state"] == "down"
     assert not list(box.directory.glob("broker/*/data"))
