@@ -118,12 +118,6 @@ class Cockpit:
         self.page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}"))
         return self.page.url.rpartition("/runs/")[2][:36]
 
-    def terminate(self) -> None:
-        """Ends the run whose page this is, and confirms."""
-        self.page.get_by_role("button", name=re.compile("Terminate")).first.click()
-        dialog = self.page.locator(".dagster-dialog")
-        dialog.get_by_role("button", name=re.compile("^Terminate")).click()
-
     def open_run(self, run_id: str, *, levels: str = "") -> None:
         """The page of a run; of its log only those `levels`, as `error|info`, where they are given."""
         of_log = f"?levels={levels}" if levels else ""

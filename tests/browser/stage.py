@@ -75,11 +75,6 @@ class Stage:
         assert run is not None
         return dict(run.tags)
 
-    def logged(self, run_id: str) -> list[str]:
-        """What a run has told so far."""
-        with self._instance() as instance:
-            return [entry.user_message for entry in instance.all_logs(run_id)]
-
     def _instance(self) -> dg.DagsterInstance:
         return dg.DagsterInstance.from_config(str(self.stack.home))
 

@@ -161,16 +161,6 @@ class Cockpit:
             self.instance, reversed(bounce_runs.chain(self.instance, root))
         )
 
-    def report(self, root: str) -> str:
-        """The Markdown with which the bounce's step failed, in the chain's newest run."""
-        failures = self.instance.all_logs(
-            self.bounce_of(root).run_id, of_type=dg.DagsterEventType.STEP_FAILURE
-        )
-        data = [e.dagster_event.step_failure_data for e in failures if e.dagster_event]
-        return "\n".join(
-            str(d.user_failure_data.metadata["what"].value) for d in data if d.user_failure_data
-        )
-
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """GraphQL of the web server."""
         return graphql.ask(self.stack.url, query, variables)

@@ -1,9 +1,9 @@
-"""When each request for a placement and each answer to it stood in its topic, by the broker's clock."""
+"""When each request for a placement stood in its topic, was held, committed and ended, by the broker's clock."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from samza_dagster.metadata.connection import Connection
@@ -21,7 +21,6 @@ class Placed:
     held_ms: int | None = None
     commit_ms: int | None = None
     ended_ms: int | None = None
-    statuses: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
 
 
 def placements(connection: Connection) -> list[Placed]:
@@ -41,7 +40,6 @@ def placements(connection: Connection) -> list[Placed]:
                 placed.commit_ms = placed.commit_ms or at
         elif uuid in found:
             placed = found[uuid]
-            placed.statuses.append((at, told["statusCode"], told["responseMessage"]))
             if told["responseMessage"].startswith("Reserved on host"):
                 placed.held_ms = placed.held_ms or at
             if told["statusCode"] in ("SUCCEEDED", "FAILED", "BAD_REQUEST"):
