@@ -90,11 +90,6 @@ class Cockpit:
             return
         raise AssertionError(f"{partition} is no choice that the form offers")
 
-    def form(self) -> list[str]:
-        """The lines of the form's config, as they are indented."""
-        lines = self.page.locator(".CodeMirror-line").all_inner_texts()
-        return [line for line in (text.strip("\u200b") for text in lines) if line.strip()]
-
     def fill(self, **fields: str | int) -> None:
         """Types over the values of the form's config; what isn't asked for is added below `reason`."""
         for name, value in fields.items():

@@ -1,4 +1,4 @@
-"""The pages of assets as an operator finds them: pictures in place, times, checks, lineage."""
+"""The pages of assets as an operator finds them: pictures in place, times, checks."""
 
 from __future__ import annotations
 
@@ -58,39 +58,3 @@ def test_no_check_was_never_evaluated(cockpit: Cockpit, snapshots: str) -> None:
         expect(cockpit.page.get_by_text("Never", exact=False)).to_have_count(0)
         expect(cockpit.page.get_by_text("Not evaluated", exact=False)).to_have_count(0)
         cockpit.screenshot(f"checks-{asset}")
-
-
-def test_the_lineage_shows_what_feeds_what(cockpit: Cockpit) -> None:
-    """What an asset is made of is drawn above it."""
-    cockpit.page.goto(f"{cockpit.url}/assets/host_loss?view=lineage&lineageScope=upstream")
-    for name in ("host_loss", *DATASETS["host_loss"].fed_by):
-        cockpit.reads(name)
-    cockpit.screenshot("lineage-host_loss")
-
-
-def test_dagsters_own_plot_has_the_figures(cockpit: Cockpit, snapshots: str) -> None:
-    """Numbers among an asset's metadata are plotted over time."""
-    cockpit.open_asset("changelog_lag")
-    cockpit.reads("max_standby_lag_records")
-    cockpit.page.get_by_text("Plots", exact=True).click()
-    cockpit.reads("max_standby_lag_records")
-    assert cockpit.page.locator("canvas").first.is_visible()
-
-
-@pytest.mark.parametrize(
-    ("job", "ops"),
-    [
-        ("move_with_standby", ["plan_move_with_standby"]),
-        ("drain_host", ["plan_drain_host"]),
-        ("rolling_bounce", ["plan_bounce"]),
-        ("snapshot_assets", ["fleet_overview", "take_snapshot"]),
-    ],
-)
-def test_the_launchpad_asks_for_what_a_person_says(
-    cockpit: Cockpit, job: str, ops: list[str]
-) -> None:
-    """Why, and the ticket: no brokers, policies or limits; the rest is offered beside the form."""
-    cockpit.open_launchpad(job)
-    said = ["    config:", "      reason: ''", "      ticket: ''"]
-    assert cockpit.form() == ["ops:", *(line for op in ops for line in (f"  {op}:", *said))]
-    cockpit.screenshot(f"launchpad-{job}-as-it-opens")
