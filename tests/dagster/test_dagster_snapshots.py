@@ -20,8 +20,6 @@ from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
     described,
     figures,
-    lag_history,
-    lines,
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
@@ -181,12 +179,9 @@ def test_what_could_not_be_published_is_a_warning_of_the_run(tmp_path: Path) -> 
     assert any("isn't published: no right to write there" in text for text in logged)
 
 
-def test_pictures_come_first_of_all_metadata() -> None:
+def test_the_map_comes_first_of_all_metadata() -> None:
     """The page of an asset shows metadata in its order."""
-    result = materialize("0-0=30")
-    first = {name: next(iter(metadata(result, name))) for name in DATASETS}
-    assert first["container_locality"] == "map"
-    assert first["changelog_lag"] == "lag_over_time"
+    assert next(iter(metadata(materialize("0-0=30"), "container_locality"))) == "map"
 
 
 def test_where_logs_are_files_a_picture_is_told_by_its_address(
@@ -195,34 +190,20 @@ def test_where_logs_are_files_a_picture_is_told_by_its_address(
     """Shorter than what the UI shows in place; the file is where the web server looks for it."""
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         result = materialize("0-0=30", instance=instance)
-        shown = metadata(result, "changelog_lag")["lag_over_time"]
-        path = f"{result.run_id}/pictures/lag_over_time"
-        assert shown == f"![lag over time](/logs/{path}/svg)"
+        shown = metadata(result, "container_locality")["map"]
+        path = f"{result.run_id}/pictures/map"
+        assert shown == f"![map](/logs/{path}/svg)"
         file: Any = instance.compute_log_manager
-        newest = "newest-changelog_lag/pictures/lag_over_time"
-        assert f"(/logs/{newest}/svg)" in described("", "changelog_lag")
+        newest = "newest-container_locality/pictures/map"
+        assert f"(/logs/{newest}/svg)" in described("", "container_locality")
         monkeypatch.setenv("DAGSTER_WEBSERVER_PATH_PREFIX", "/dagster")
-        assert f"(/dagster/logs/{newest}/svg)" in described("", "changelog_lag")
+        assert f"(/dagster/logs/{newest}/svg)" in described("", "container_locality")
         assert Path(file.get_captured_local_path(newest.split("/"), "svg")).exists()
         assert (
             Path(file.get_captured_local_path(path.split("/"), "svg"))
             .read_text()
             .startswith("<svg")
         )
-
-
-def test_the_lag_of_each_standby_is_drawn_over_the_last_snapshots(tmp_path: Path) -> None:
-    """By what they have told: no table is read for it."""
-    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        materialize("0-0=30", "1-0=70", instance=instance)
-        materialize("0-0=20", "1-0=0", instance=instance, minutes=5)
-        told = lag_history(instance, dg.AssetKey("changelog_lag"))
-    assert [dict(lags) for _, lags in told] == [{"0-0": 30, "1-0": 70}, {"0-0": 20, "1-0": 0}]
-    drawn = lines([(NOW, {"0-0": 30, "1-0": 70}), (NOW + timedelta(minutes=5), {"0-0": 20})])
-    assert {name: [lag for _, lag in line] for name, line in drawn.items()} == {
-        "0-0": [30.0, 20.0],
-        "1-0": [70.0],
-    }
 
 
 def test_the_lineage_is_what_feeds_what() -> None:

@@ -28,7 +28,6 @@ def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> Non
     assert result.output_for_node("wait_until_warm") == "0-1"
     shown = output_metadata(result, "wait_until_warm")
     assert (shown["host"], shown["lag_records"]) == ("host-4", 90)
-    assert shown["lag"].startswith("![lag](data:image/svg+xml")
     first = shown["lag_table"].records[0].data
     assert datetime.fromisoformat(str(first["at"])).year > 2000, "a time that a person reads"
 

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
@@ -18,12 +18,10 @@ from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations.runs import UNDER_WAY
 from samza_dagster.orchestration.plans.move import HostRow
-from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import hanging, shown_at
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, shown_map
-from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 from samza_dagster.orchestration.text import in_words, natural
@@ -41,16 +39,11 @@ FORECAST = "restore_forecast"
 LOSS = "host_loss"
 VIOLATIONS = "violations"
 Rows = Sequence[Mapping[str, Any]]
-History = Sequence[tuple[datetime, Mapping[str, int]]]
-"""The last snapshots: when, and records that each standby was behind."""
 MOST_ROWS = 20_000
 """Of a dataset, that a run looks at for what it shows; the tables have all."""
 SHOWN_ROWS = 200
-SNAPSHOTS_DRAWN = 100
-LINES_DRAWN, LINES_KEPT = 5, 40
 MOST_IN_PLACE = 300
 """Containers of a map that is read without a click; of more the whole is behind one."""
-LAGS = "standby_lags"
 STANDBY = TaskMode.STANDBY.value
 
 
@@ -85,7 +78,6 @@ DATASETS: Mapping[str, Dataset] = {
         fed_by=(TASKS,),
         columns="processor_id mode host store partition lag_records lag_s status came_at unknown_because",
         worst_by="lag_records",
-        picture="lag_over_time",
     ),
     READINESS: Dataset(
         "When each standby is ready, with an interval, and why it isn't.",
@@ -115,13 +107,13 @@ DATASETS: Mapping[str, Dataset] = {
 def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> dg.AssetsDefinition:
     """The assets of a component, taken by one op of all its Samza jobs at one time."""
     settings = settings or SnapshotStore()
-    keys = [named(prefix, name) for name in ("samza", "samza_policies", "snapshot_store")]
+    keys = [named(prefix, name) for name in ("samza", "snapshot_store")]
 
     def take(
         context: dg.AssetExecutionContext, config: SaidConfig
     ) -> Iterator[dg.MaterializeResult[Any]]:
-        samza, policies, store = (getattr(context.resources, key) for key in keys)
-        yield from taken_now(context, samza, policies, store)
+        samza, store = (getattr(context.resources, key) for key in keys)
+        yield from taken_now(context, samza, store)
 
     within = timedelta(minutes=settings.fresh_within_min)
     fresh = dg.FreshnessPolicy.time_window(fail_window=within) if settings.running else None
@@ -205,7 +197,6 @@ def snapshot_schedules(
 def taken_now(
     context: dg.AssetExecutionContext,
     samza: SamzaClientResource,
-    policies: PlacementPolicies,
     store: SnapshotStore,
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Takes all at one time: none of them is ever newer than the others.
@@ -219,29 +210,23 @@ def taken_now(
         context.log.warning(f"{what} isn't known: {why}")
     for job, why in taken.unpublished.items():
         context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
-    history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
     dropped: Mapping[str, int] = {}
-    if not history or history[-1][0].date() < taken.at.date():  # the first of a day makes room
+    if last_taken(context.instance, samza.asset_key(LOCALITY)) < taken.at.date():
         try:
             dropped = store.tidy(timedelta(days=store.keep_days))
         except SamzaDagsterError as error:  # the snapshot is whole without it
             context.log.warning(f"old snapshots stay: {error}")
-    history = [*history, (taken.at, standby_lags(every[CHANGELOG_LAG]))]
     # The forecasts name each host that a job knows: also those where none of it runs.
     hosts = {*samza.hosts, *(row["host"] for row in every[FORECAST] if row["host"])}
     cells = host_cells(every[LOCALITY], hosts)
-    pictures = {
-        LOCALITY: map_svg(cells, scales=False, room=IN_PLACE),
-        CHANGELOG_LAG: lag_svg(lines(history), limit=policies.lag_limit),
-    }
+    drawn = map_svg(cells, scales=False, room=IN_PLACE)
     for dataset, rows in every.items():
         metadata: dict[str, Any] = {}
         if dataset in dropped:
             metadata["rows_dropped"] = dropped[dataset]
-        if svg := pictures.get(dataset):
-            name = DATASETS[dataset].picture
+        if name := DATASETS[dataset].picture:
             for owner in (newest_owner(samza.prefix, dataset), context.run_id):
-                metadata[name] = hanging(context.instance, owner)(svg, name)
+                metadata[name] = hanging(context.instance, owner)(drawn, name)
         if dataset == LOCALITY:
             metadata |= map_metadata(cells)
         metadata |= figures(dataset, rows) | shown(taken, dataset, rows, several=samza.is_several)
@@ -287,11 +272,11 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
     if known or (by and not rows):
         found[f"max_{by}"] = max(known, default=0.0)
     if dataset == CHANGELOG_LAG:
-        lags = standby_lags(rows)
-        if lags or not any(row["mode"] == STANDBY for row in rows):
-            found["max_standby_lag_records"] = max(lags.values(), default=0)
+        lags = [row["lag_records"] for row in rows if row["mode"] == STANDBY]
+        known = [lag for lag in lags if lag is not None]
+        if known or not lags:
+            found["max_standby_lag_records"] = max(known, default=0)
         found["unknown_lags"] = sum(row["lag_records"] is None for row in rows)
-        found[LAGS] = dg.MetadataValue.json(lags)
     elif dataset == READINESS:
         found["ready"] = sum(row["status"] == "ready" for row in rows)
         found["not_ready"] = len(rows) - found["ready"]
@@ -331,40 +316,12 @@ def host_cells(rows: Rows, hosts: Collection[str] = ()) -> list[HostRow]:
     return [HostRow(host, "last-seen", tuple(here[host])) for host in sorted(here, key=natural)]
 
 
-def standby_lags(rows: Rows) -> dict[str, int]:
-    """Records that each standby is behind in its worst store: those that are furthest, by name."""
-    found: dict[str, int] = {}
-    for name, row in _named(rows):
-        if row["mode"] == STANDBY and row["lag_records"] is not None:
-            found[name] = max(row["lag_records"], found.get(name, 0))
-    worst = sorted(found, key=lambda name: (-found[name], natural(name)))[:LINES_KEPT]
-    return {name: found[name] for name in sorted(worst, key=natural)}
-
-
-def lag_history(instance: dg.DagsterInstance, key: dg.AssetKey) -> History:
-    """What the last snapshots have told of the standbys' lag, oldest first."""
-    records = instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records
-    events = (record.asset_materialization for record in records)
-    told: list[Mapping[str, Any]] = [event.metadata for event in events if event is not None]
-    found = [
-        (datetime.fromtimestamp(float(one["snapshot_time"].value), UTC), one[LAGS].value)
-        for one in told
-        if LAGS in one and "snapshot_time" in one
-    ]
-    return sorted(found, key=lambda one: one[0])
-
-
-def lines(history: History) -> dict[str, list[tuple[int, float]]]:
-    """A line for each of the standbys that are furthest behind now, or were."""
-    most: dict[str, int] = {}
-    for _, lags in history:
-        for name, lag in lags.items():
-            most[name] = max(lag, most.get(name, 0))
-    drawn = sorted(most, key=lambda name: (-most[name], natural(name)))[:LINES_DRAWN]
-    return {
-        name: [(int(at.timestamp() * 1000), lags[name]) for at, lags in history if name in lags]
-        for name in sorted(drawn, key=natural)
-    }
+def last_taken(instance: dg.DagsterInstance, key: dg.AssetKey) -> date:
+    """Return the day (UTC) of the last snapshot, the first of days where there was none."""
+    event = instance.get_latest_materialization_event(key)
+    made = event.asset_materialization if event is not None else None
+    taken: Any = made.metadata.get("snapshot_time") if made is not None else None
+    return date.min if taken is None else datetime.fromtimestamp(float(taken.value), UTC).date()
 
 
 def _named(rows: Rows) -> list[tuple[str, Mapping[str, Any]]]:

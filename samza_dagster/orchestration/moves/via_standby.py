@@ -42,7 +42,6 @@ from samza_dagster.orchestration.requests.step_request import (
     started_anew,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.text import clock
 
@@ -89,12 +88,10 @@ def wait_until_warm(
         warm = op.wait(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
         assert warm is not None
         after = host_map(op.client.view())
-    samples, limit = warm.samples, plan.limits.catch_up.lag_limit
-    shown = samples[-SHOWN_SAMPLES:]
-    known = [(at_ms, float(records)) for at_ms, records in shown if records is not None]
+    samples = warm.samples
     rows = [
         {"at": clock(at_ms), "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
-        for at_ms, records in shown
+        for at_ms, records in samples[-SHOWN_SAMPLES:]
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
@@ -102,7 +99,6 @@ def wait_until_warm(
         "lag_records": samples[-1][1] or 0,
         "steady_seconds": (warm.steady_ms or 0) / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,
-        "lag": dg.MetadataValue.md(picture(lag_svg({standby: known}, limit=limit), "lag")),
         "lag_table": table(rows, ("at", "seconds", "records")),
         **map_metadata(plan.before, after),
     }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from itertools import accumulate, takewhile
 
@@ -20,13 +20,13 @@ from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 from samza_dagster.orchestration.text import natural
 
-WIDTH, HEIGHT = 1920, 1080
+WIDTH = 1920
 IN_PLACE = 800
 """Pixels: the room of a map that is seen without a click."""
-LARGEST_FONT, SMALLEST_FONT = 18, 6
+FONT, LINE = 12, 16
 SCALED_FROM = 1_000
 """Pixels: a map that is wider scales with the dialog, any other one fits into it."""
-_GLYPH = 0.62  # width of a character, in font sizes
+_GLYPH = 0.62 * FONT  # width of a character
 _MARGIN = 10
 _TOP = 72
 _LEGEND = ("active", "standby", "on its way", "down")
@@ -89,50 +89,56 @@ def map_svg(
     scales: bool = True,
     room: int = WIDTH,
 ) -> str:
-    """All hosts, also those without a container, and all containers in one view of at most `room` × 1080.
+    """Draw all hosts, also those without a container, and all containers, each id a text of its own.
 
-    Each id is a text of its own.
-
-    The letters are as large as the most that fits; more than fits at the smallest makes the
-    picture higher, which a viewer scales. The domain that all hosts are in is told once. Those
-    that `moved` are outlined.
+    It is at most `room` wide and as high as it takes. The domain that all hosts are in is told once.
+    Those that `moved` are outlined.
     """
     domain = shared_domain([cell.host for cell in hosts])
     named = [replace(cell, host=cell.host.removesuffix(domain)) for cell in hosts]
     cells = sorted(named, key=lambda h: natural(h.host))
-    fit = _fit(cells, room)
+    longest = max((len(p) for c in cells for p, _, _ in c.cells), default=1)
+    name = max((len(_named(c)) for c in cells), default=1)
+    most = max((len(c.containers) for c in cells), default=1)
+    wide = math.ceil(longest * _GLYPH) + 6
+    # The panel of the host that has most is about as wide as high.
+    square = wide * math.ceil(math.sqrt(most * LINE / wide)) + 14
+    panel = max(math.ceil(name * _GLYPH) + 14, wide + 14, min(square, room - 2 * _MARGIN))
+    per_row = max(1, (panel - 10) // wide)
+    columns = max(1, min(len(cells), (room - 2 * _MARGIN) // panel))
+    across = max(_LEAST_WIDTH, columns * panel + 2 * _MARGIN)
     boxes: dict[str, list[str]] = {"a": [], "s": [], "o": [], "d": [], "c": []}
     panels: list[str] = []
     texts: list[str] = []
     x, y, in_row, row_height = _MARGIN, _TOP, 0, 0
     for cell in cells:
-        if in_row == fit.columns:
+        if in_row == columns:
             x, y, in_row, row_height = _MARGIN, y + row_height, 0, 0
-        high = fit.panel_height(len(cell.containers))
+        high = LINE * (1 + math.ceil(len(cell.containers) / per_row)) + 8
         row_height = max(row_height, high)
         kind = "lost" if cell.state == "lost" else "p"
         panels.append(
-            f'<rect class="{kind}" x="{x}" y="{y}" width="{fit.panel - 4}" height="{high - 4}"/>'
+            f'<rect class="{kind}" x="{x}" y="{y}" width="{panel - 4}" height="{high - 4}"/>'
         )
         texts.append(
-            f'<text x="{x + 4}" y="{y + fit.font + 1}" font-weight="bold">{escape(_named(cell))}</text>'
+            f'<text x="{x + 4}" y="{y + FONT + 1}" font-weight="bold">{escape(_named(cell))}</text>'
         )
         for number, (processor, active, state) in enumerate(cell.cells):
-            left = x + 4 + (number % fit.per_row) * fit.wide
-            top = y + fit.line + (number // fit.per_row) * fit.line
-            box = f"M{left} {top}h{fit.wide - 2}v{fit.line - 2}h-{fit.wide - 2}z"
+            left = x + 4 + (number % per_row) * wide
+            top = y + LINE + (number // per_row) * LINE
+            box = f"M{left} {top}h{wide - 2}v{LINE - 2}h-{wide - 2}z"
             boxes[_box(active, state)].append(box)
             if processor in moved:
                 boxes["c"].append(box)
-            texts.append(f'<text x="{left + 2}" y="{top + fit.font}">{escape(processor)}</text>')
-        x, in_row = x + fit.panel, in_row + 1
+            texts.append(f'<text x="{left + 2}" y="{top + FONT}">{escape(processor)}</text>')
+        x, in_row = x + panel, in_row + 1
     paths = "".join(f'<path class="{k}" d="{"".join(d)}"/>' for k, d in boxes.items() if d)
     return svg_of(
-        fit.across(cells),
+        across,
         y + row_height + _MARGIN,
         f"{_head(cells, title, domain, bool(boxes['c']))}{''.join(panels)}{paths}"
-        f'<g font-size="{fit.font}">{"".join(texts)}</g>',
-        scales=scales and fit.across(cells) >= SCALED_FROM,
+        f'<g font-size="{FONT}">{"".join(texts)}</g>',
+        scales=scales and across >= SCALED_FROM,
     )
 
 
@@ -147,63 +153,6 @@ def shared_domain(names: Sequence[str]) -> str:
     shared = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*ends, strict=False))]
     domain = "".join(f".{label}" for label in reversed(shared))
     return domain if any(sign.isalpha() for sign in domain) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    font: int
-    columns: int
-    panel: int
-    wide: int
-
-    @property
-    def line(self) -> int:
-        return self.font + 4
-
-    @property
-    def per_row(self) -> int:
-        return max(1, (self.panel - 10) // self.wide)
-
-    def panel_height(self, containers: int) -> int:
-        return self.line * (1 + math.ceil(containers / self.per_row)) + 8
-
-    def across(self, cells: Sequence[HostRow]) -> int:
-        used = min(self.columns, len(cells)) * self.panel + 2 * _MARGIN
-        return max(_LEAST_WIDTH, used)
-
-    def height(self, cells: Sequence[HostRow]) -> int:
-        high = _TOP + _MARGIN
-        for begin in range(0, len(cells), self.columns):
-            row = cells[begin : begin + self.columns]
-            high += max(self.panel_height(len(c.containers)) for c in row)
-        return high
-
-    def fills(self, cells: Sequence[HostRow], width: int) -> float:
-        """The larger share of the width or the height that it takes."""
-        return max(self.across(cells) / width, self.height(cells) / HEIGHT)
-
-
-def _fit(cells: Sequence[HostRow], width: int) -> _Fit:
-    """With the largest letters that fit the one that takes least room, else the lowest one."""
-    longest = max((len(p) for c in cells for p, _, _ in c.cells), default=1)
-    name = max((len(_named(c)) for c in cells), default=1)
-    most = max((len(c.containers) for c in cells), default=1)
-    room = width - 2 * _MARGIN
-    lowest: _Fit | None = None
-    for font in range(LARGEST_FONT, SMALLEST_FONT - 1, -1):
-        wide = math.ceil(longest * font * _GLYPH) + 6
-        least = max(math.ceil(name * font * _GLYPH) + 12, wide + 14)
-        fits: list[_Fit] = []
-        for columns in range(1, max(2, min(len(cells), room // least) + 1)):
-            panel = max(least, min(room // columns, most * wide + 14))
-            fit = _Fit(font, columns, panel, wide)
-            if lowest is None or fit.height(cells) < lowest.height(cells):
-                lowest = fit
-            fits += [fit] if fit.height(cells) <= HEIGHT else []
-        if fits:
-            return min(fits, key=lambda fit: (fit.fills(cells, width), fit.height(cells)))
-    assert lowest is not None
-    return lowest
 
 
 def _named(cell: HostRow) -> str:
@@ -230,5 +179,5 @@ def _head(cells: Sequence[HostRow], title: str, domain: str, moved: bool) -> str
             f'<rect class="{kind}" x="{x}" y="40" width="20" height="18"/>'
             f'<text x="{x + 27}" y="55" font-size="15">{text}</text>'
         )
-        x += 51 + math.ceil(len(text) * 15 * _GLYPH)
+        x += 51 + math.ceil(len(text) * _GLYPH * 15 / FONT)
     return "".join(drawn)

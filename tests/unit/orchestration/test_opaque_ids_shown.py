@@ -15,7 +15,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
-from samza_dagster.orchestration.assets.datasets import host_cells, standby_lags
+from samza_dagster.orchestration.assets.datasets import host_cells
 from samza_dagster.orchestration.config import CatchUp
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.record import RunLedger
@@ -72,7 +72,6 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
     return {
         "map": lambda: host_map(view),
         "map of a snapshot": lambda: host_cells(rows),
-        "lags of a snapshot": lambda: standby_lags(rows),
         "same host": lambda: invariants.same_host(view),
         "replicas": lambda: invariants.replicas_present(view),
         "owners": lambda: invariants.one_owner(view),

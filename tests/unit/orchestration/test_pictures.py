@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import base64
-import random
 import re
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.map_picture import (
-    HEIGHT,
+    IN_PLACE,
     WIDTH,
     map_svg,
     shared_domain,
     shown_map,
     shown_maps,
 )
-from samza_dagster.orchestration.show.pictures import MOST_BYTES, lag_svg, picture
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture
 from samza_dagster.orchestration.show.timeline import timeline_svg
 
 pytestmark = pytest.mark.unit
@@ -38,23 +36,19 @@ def fleet(hosts: int, containers: int = 1_000, domain: str = "") -> list[HostRow
     return [HostRow(f"host-{n}{domain}", "alive", tuple(here)) for n, here in enumerate(of)]
 
 
-def letters(svg: str) -> int:
-    """How large those of hosts and containers are, where the picture is as wide as it says."""
-    found = re.search(r'<g font-size="(\d+)">', svg)
-    assert found is not None
-    return int(found[1])
-
-
 @pytest.mark.parametrize("hosts", [1, 4, 10, 40, 100, 250])
-def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hosts: int) -> None:
-    """1920 × 1080, no text outside of it, the Markdown under 300 kB."""
+@pytest.mark.parametrize("room", [WIDTH, IN_PLACE])
+def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(
+    hosts: int, room: int
+) -> None:
+    """No higher than a screen where it may be as wide; no text outside of it, the Markdown under 300 kB."""
     cells = fleet(hosts)
-    svg = map_svg(cells, "demo/1")
+    svg = map_svg(cells, "demo/1", room=room)
     root = ET.fromstring(svg)
     left, top, wide, high = map(int, root.get("viewBox", "").split())
     assert (left, top) == (0, 0)
-    assert wide <= WIDTH
-    assert high <= HEIGHT
+    assert wide <= room
+    assert room != WIDTH or high <= 1080
     texts = [
         (t.text or "", float(t.get("x", 0)), float(t.get("y", 0))) for t in root.iter(f"{SVG}text")
     ]
@@ -65,29 +59,18 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
             assert names.count(ident) == 1
     assert all(0 <= x <= wide and 0 <= y <= high for _, x, y in texts)
     assert len(shown_map(cells)) < MOST_BYTES
-    assert letters(svg) >= 9
 
 
 @pytest.mark.parametrize("hosts", [100, 1_000])
 def test_a_domain_that_all_hosts_are_in_is_told_once_and_takes_no_room(hosts: int) -> None:
-    """As large as without it; the text below the picture has each name whole."""
+    """It is as without one; the text below the picture has each name whole."""
     cells = fleet(hosts, domain=DOMAIN)
     svg = map_svg(cells)
     assert svg.count(DOMAIN) == 1
-    assert letters(svg) == letters(map_svg(fleet(hosts))) >= 8
-    assert int(ET.fromstring(svg).get("viewBox", "").split()[3]) <= HEIGHT
+    assert ET.fromstring(svg).get("viewBox") == ET.fromstring(map_svg(fleet(hosts))).get("viewBox")
     shown = shown_map(cells)
     assert len(shown) < MOST_BYTES
     assert shown.count(f"{DOMAIN}:") == hosts
-
-
-@pytest.mark.parametrize(("hosts", "least"), [(100, 14), (250, 9), (500, 6)])
-def test_hosts_of_no_common_domain_fit_with_smaller_letters(hosts: int, least: int) -> None:
-    """Whole names of some thirty letters, for 1,000 containers on up to 500 hosts."""
-    cells = [replace(c, host=f"{c.host}.prod.dc1.site{n}") for n, c in enumerate(fleet(hosts))]
-    svg = map_svg(cells)
-    assert letters(svg) >= least
-    assert int(ET.fromstring(svg).get("viewBox", "").split()[3]) <= HEIGHT
 
 
 @pytest.mark.parametrize(
@@ -117,14 +100,6 @@ def test_no_two_containers_are_drawn_over_each_other() -> None:
     assert len(places) == len(set(places)) == 1_000
 
 
-def test_more_than_fits_makes_the_picture_higher_and_loses_nothing() -> None:
-    """A viewer scales it."""
-    svg = map_svg(fleet(400, 8_000))
-    root = ET.fromstring(svg)
-    assert int(root.get("viewBox", "").split()[3]) > HEIGHT
-    assert len(list(root.iter(f"{SVG}text"))) >= 8_400
-
-
 def test_a_picture_is_an_image_of_a_data_address() -> None:
     """As the UI's Markdown shows it; the same bytes come out."""
     svg = timeline_svg([("RESERVING", "IN_PROGRESS", 0), ("ENDED", "SUCCEEDED", 4_000)])
@@ -138,7 +113,7 @@ def test_a_picture_is_an_image_of_a_data_address() -> None:
 
 def test_both_colour_schemes_have_ground_and_text() -> None:
     """An image doesn't know the page's theme: it brings its own ground."""
-    for svg in (map_svg(fleet(2, 4)), lag_svg({"a": [(0, 1.0)]}), timeline_svg([])):
+    for svg in (map_svg(fleet(2, 4)), timeline_svg([])):
         assert '<rect class="g"' in svg
         assert "prefers-color-scheme:dark" in svg
 
@@ -160,21 +135,6 @@ def test_names_are_escaped() -> None:
     texts = [t.text for t in ET.fromstring(svg).iter(f"{SVG}text")]
     assert "<b>& lost" in texts
     assert '"<x' in texts
-
-
-def test_lag_lines_lie_within_their_axes() -> None:
-    """Whatever the values; the limit is drawn."""
-    lots = random.Random(1)
-    series = {f"s{n}": [(t * 1_000, lots.random() * 10**n) for t in range(20)] for n in range(5)}
-    root = ET.fromstring(lag_svg(series, limit=50.0))
-    lines = list(root.iter(f"{SVG}polyline"))
-    assert len(lines) == 6
-    for line in lines:
-        for spot in line.get("points", "").split():
-            x, y = map(float, spot.split(","))
-            assert 0 <= x <= 960
-            assert 0 <= y <= 360
-    assert "no sample" in lag_svg({})
 
 
 def test_a_run_s_map_is_drawn_as_it_is_told() -> None:
@@ -221,9 +181,3 @@ def test_who_moved_is_outlined_in_the_map_after() -> None:
     drawn = [base64.b64decode(d).decode() for d in re.findall(r"base64,([^)]*)", told)]
     assert [svg.count('path class="c"') for svg in drawn] == [0, 1]
     assert "moved" in drawn[1]
-
-
-def test_a_single_sample_is_seen() -> None:
-    """One point has no line: it is a dot."""
-    (dots, *_) = re.findall(r'stroke-linecap="round" d="([^"]*)"', lag_svg({"a": [(0, 1.0)]}))
-    assert dots.count("h0") == 1
