@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.metrics_snapshots import task_samples
 from samza_dagster.model.naming import checkpoint_topic
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -41,17 +41,8 @@ def report(
     job: Any, task: str, *, host: str, at_ms: int, execution_id: str = "", **gauges: Any
 ) -> TopicRecord:
     """A task's snapshot; gauges by name with `_` for `-`."""
-    header = {
-        "job-name": "yw",
-        "job-id": "1",
-        "source": f"TaskName-{task}",
-        "host": host,
-        "time": at_ms,
-        "exec-env-container-id": execution_id,
-    }
-    group = {name.replace("_", "-"): value for name, value in gauges.items()}
-    metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
-    value = json.dumps({"header": header, "metrics": metrics}).encode()
+    named = {name.replace("_", "-"): value for name, value in gauges.items()}
+    value = task_report("yw", task, named, host=host, at_ms=at_ms, execution_id=execution_id)
     return TopicRecord(None, value, job.now_ms)
 
 
@@ -212,16 +203,8 @@ def test_the_sample_that_was_written_last_counts_whatever_its_time() -> None:
     """Two hosts may report one task around a move, and a host's clock may be set back."""
 
     def sample(host: str, at_ms: int, offset: str) -> bytes:
-        header = {
-            "job-name": "j",
-            "job-id": "1",
-            "source": "TaskName-Standby-P 0-0",
-            "host": host,
-            "time": at_ms,
-        }
-        group = {"kafka-c-0-offset": offset, "pending-messages": 3}
-        metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
-        return json.dumps({"header": header, "metrics": metrics}).encode()
+        gauges = {"kafka-c-0-offset": offset, "pending-messages": 3}
+        return task_report("j", "Standby-P 0-0", gauges, host=host, at_ms=at_ms)
 
     newest = task_samples([sample("a", 20, "5"), sample("b", 10, "9")], "j", "1")
     assert newest["Standby-P 0-0"].host == "b"
