@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,35 +167,6 @@ def test_a_job_that_writes_the_first_version_alone_is_known_by_its_last_commit(
     lagging.topics.records[topic] = [one for one in records if b"checkpoint-v2" not in one.key]
     active = lag_of(lagging, "Partition 0")
     assert (active.basis, active.applied_offset) == ("checkpoint", 65_834)
-
-
-def test_a_standby_that_reports_nothing_has_no_known_lag(lagging: Any) -> None:
-    """None, never 0: a dead standby must not look ready."""
-    records = lagging.topics.records["metrics"]
-    later = [r for r in records if b"Standby-Partition 0-0" not in (r.value or b"")]
-    records += [replace(r, timestamp_ms=r.timestamp_ms + 60_000) for r in later]
-    standby = lag_of(lagging, "Standby-Partition 0-0")
-    assert (standby.lag, standby.applied_offset, standby.basis) == (None, None, "none")
-
-
-@pytest.mark.parametrize("skew_ms", [-100_000, -86_400_000, 100_000])
-def test_reports_of_hosts_with_other_clocks_are_read_as_any(lagging: Any, skew_ms: int) -> None:
-    """The time of a record is its producer's, and isn't compared with the reader's; it is told as it is."""
-    told = lagging.client().lag()
-    records = lagging.topics.records["metrics"]
-    records[:] = [replace(r, timestamp_ms=r.timestamp_ms + skew_ms) for r in records]
-    expected = [replace(lag, came_ms=(lag.came_ms or 0) + skew_ms) for lag in told]
-    assert list(lagging.client().lag()) == expected
-
-
-def test_samples_of_other_jobs_and_junk_are_skipped(lagging: Any) -> None:
-    """A metrics topic is shared, and anybody may write to it."""
-    junk = [b"", b"{", b"null", b"[]", b'{"header":3,"metrics":{}}', b'{"header":{},"metrics":[]}']
-    records = [*(r.value for r in lagging.topics.records["metrics"]), *junk, None]
-    assert task_samples(records, "other", "1") == {}
-    assert len(task_samples(records, "yw", "1")) == 8
-    lagging.topics.records["metrics"] += [TopicRecord(None, j, lagging.now_ms) for j in junk]
-    assert len(lagging.client().lag()) == 8
 
 
 def test_the_sample_that_was_written_last_counts_whatever_its_time() -> None:
