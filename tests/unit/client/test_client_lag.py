@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,6 +168,15 @@ def test_a_job_that_writes_the_first_version_alone_is_known_by_its_last_commit(
     lagging.topics.records[topic] = [one for one in records if b"checkpoint-v2" not in one.key]
     active = lag_of(lagging, "Partition 0")
     assert (active.basis, active.applied_offset) == ("checkpoint", 65_834)
+
+
+def test_a_standby_that_reports_nothing_has_no_known_lag(lagging: Any) -> None:
+    """None, never 0: a dead standby must not look ready."""
+    records = lagging.topics.records["metrics"]
+    later = [r for r in records if b"Standby-Partition 0-0" not in (r.value or b"")]
+    records += [replace(r, timestamp_ms=r.timestamp_ms + 60_000) for r in later]
+    standby = lag_of(lagging, "Standby-Partition 0-0")
+    assert (standby.lag, standby.applied_offset, standby.basis) == (None, None, "none")
 
 
 def test_the_sample_that_was_written_last_counts_whatever_its_time() -> None:

@@ -70,6 +70,7 @@ def test_samzas_own_and_older_names_are_read() -> None:
     assert (limits.container_memory_mb, limits.container_cores) == (300, 3)
     assert limits.retry_count == UNLIMITED
     assert limits.host_affinity
+    assert limits_of({"cluster-manager.container.retry.count": "3"}).retry_count == 3
 
 
 @given(st.sampled_from(SETTINGS), st.text(max_size=12) | st.integers().map(str))

@@ -45,6 +45,14 @@ def test_every_recorded_envelope_survives_a_round_trip() -> None:
     assert seen == TYPES
 
 
+def test_a_processors_host_is_written_as_samza_writes_it() -> None:
+    """Other records are judged by a whole job's (`test_job_metadata`)."""
+    made = stream.set_container_host(AUTHOR, "1-0", "nm4")
+    assert made.value is not None
+    recorded = [json.loads(r["value"]) for r in RECORDS if r["key"].encode() == made.key_bytes()]
+    assert json.loads(made.value)["values"] in [record["values"] for record in recorded]
+
+
 def test_the_author_signs_as_samzas_writers_do() -> None:
     """Host, user and time in ms; the source that Samza's coordinator writes."""
     record = stream.set_changelog(AUTHOR, "Standby-Partition 1-0", 1)
