@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +32,7 @@ from samza_dagster.placement.state import (
     Role,
 )
 from tests.rig.leaderless import FIRST, SECOND, TwoBrokers, two_brokers
+from tests.rig.task_report import task_report
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
@@ -68,18 +68,10 @@ def job(brokers: TwoBrokers, job_named: Callable[[str, str], Any]) -> Any:
 
 
 def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str = "") -> bytes:
-    """A standby task's snapshot, as its container's reporter writes it."""
-    header = {
-        "job-name": job.name,
-        "job-id": "1",
-        "source": f"TaskName-Standby-Partition {partition}-0",
-        "host": "nm3" if partition % 2 == 0 else "nm4",
-        "time": at_ms,
-        "exec-env-container-id": execution_id,
-    }
+    """Of a standby task."""
+    task, host = f"Standby-Partition {partition}-0", "nm3" if partition % 2 == 0 else "nm4"
     gauges = {f"kafka-{job.changelog}-{partition}-offset": str(applied)}
-    group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
-    return json.dumps({"header": header, "metrics": group}).encode()
+    return task_report(*(job.name, task, gauges), host=host, at_ms=at_ms, execution_id=execution_id)
 
 
 def test_a_topic_that_was_there_is_used_without_a_leader_of_each_partition(
