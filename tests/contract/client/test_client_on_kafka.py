@@ -19,6 +19,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
@@ -83,6 +84,17 @@ def test_a_broker_that_isnt_there_is_unreachable_within_ten_seconds() -> None:
         for port, (told, took) in zip(ports, threads.map(ask, ports), strict=True):
             assert f"127.0.0.1:{port}" in told
             assert took < 10 * PACE
+
+
+def test_lag_ends_with_1_where_a_changelog_was_deleted(own_job: Any) -> None:
+    """Its rows say so; what else is wrong with one is in `test_client_lost_changelogs`."""
+    assert own_job.cli("lag")[0] == 0
+    with own_job.cluster.admin() as admin:
+        admin.delete_topics([own_job.changelog])[own_job.changelog].result()
+    code, document = until("it is gone", lambda: said if (said := own_job.cli("lag"))[0] else None)
+    assert code == 1
+    gone = f"topic {own_job.changelog} doesn't exist"
+    assert [row["reason"] for row in document["replicas"]] == [gone] * 8
 
 
 def test_every_call_is_refused_or_done_never_half(own_job: Any) -> None:

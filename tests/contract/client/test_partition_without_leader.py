@@ -16,11 +16,10 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.orchestration.watch.auto_failover import look
-from samza_dagster.orchestration.watch.checks import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.checks import invariants_tick
 from samza_dagster.orchestration.watch.findings import CheckMemory
 from samza_dagster.orchestration.watch.invariants import LAG, ONE_OWNER, SAME_HOST
-from samza_dagster.orchestration.watch.lag_objectives import OBJECTIVE
-from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.settings import Invariants
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -115,18 +114,6 @@ def test_auto_failover_sees_the_others(job: Any) -> None:
         seen = look(client).by_id
     assert (seen["0-0"].left, seen["0-0"].unread) == (6, False)
     assert (seen["1-0"].left, seen["1-0"].unread) == (None, True)
-
-
-def test_lag_slo_holds_the_others_against_their_objectives(job: Any) -> None:
-    """And says why one can't be judged."""
-    slo = LagSlo.model_validate({"objectives": [{"records": 2}]})
-    with job.client() as client:
-        found, *_ = lag_slo_tick(client, slo).findings(CheckMemory(f"{job.name}/1"), NOW_MS)
-    told = {finding.subject: finding.seen for finding in found[OBJECTIVE]}
-    assert told == {
-        "0-0/lab": "3 records behind, the objective is 2",
-        "1-0/lab": f"its lag isn't known: {job.changelog}-{LOST} has no leader",
-    }
 
 
 def test_invariants_are_judged_though_a_lag_isnt_known(
