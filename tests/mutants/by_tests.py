@@ -21,11 +21,8 @@ FOUND_BY = "unit-tests"
 LONGEST_RUN_S = 1_800
 _FAILED, _ENDED_EARLY = 1, 2
 _HISTORIES = (
-    "test_cut_histories.py",
-    "test_left_behind_records.py",
-    "test_recorded_ends.py",
-    "test_wrong_records.py",
-    "test_regrouped_records.py",
+    "test_told_histories.py",
+    "test_verified_histories.py",
     "test_verification.py",
 )
 _READ_TWICE = "test_rules_read_twice.py"

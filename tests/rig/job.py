@@ -32,8 +32,6 @@ from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
-SKEWED = "tests.rig.skewed_coordinator"
-"""Sets its clocks before it imports the product, so that none is forked from who has."""
 STUB = Path(__file__).with_name("stub_container.py")
 
 
@@ -140,7 +138,7 @@ class Job(RunningJob):
 
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
-        if self.coordinator_module in (COMMAND, SKEWED):
+        if self.coordinator_module == COMMAND:
             with self.coordinator_log.open("ab") as output:
                 self.coordinator = subprocess.Popen(
                     [

@@ -49,18 +49,18 @@ def shown(found: Configuration, *names: str) -> list[tuple[str, str]]:
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     environment: dict[str, str],
 ) -> None:
-    """And each value tells where it was said."""
-    file = written(environment, 'bootstrap_servers = "f:1"\njob_name = "f"\njob_id = 7\n')
+    """And each value tells where it was said; 0 is an id as any other."""
+    file = written(environment, 'bootstrap_servers = "f:1"\njob_name = "f"\njob_id = 0\n')
     environment |= {"SAMZA_DAGSTER_JOB_NAME": "e", "SAMZA_DAGSTER_JOB_ID": ""}
     found = configuration({"bootstrap_servers": "flag:1", "job_name": None}, environment)
     assert shown(found, "bootstrap_servers", "job_name", "job_id") == [
         ("flag:1", "--bootstrap-servers"),
         ("e", "SAMZA_DAGSTER_JOB_NAME"),
-        ("7", str(file)),
+        ("0", str(file)),
     ]
     connection = found.connection()
     assert (connection.bootstrap_servers, connection.job_name, connection.job_id) == (
-        *("flag:1", "e", "7"),
+        *("flag:1", "e", "0"),
     )
 
 

@@ -17,9 +17,7 @@ from typing import Any, TypeVar
 from samza_dagster.agent import main as agent_main
 from samza_dagster.cluster import (
     ContainerLaunch,
-    HostResources,
     LocalCluster,
-    ObservedContainer,
     ResourceAsk,
 )
 from samza_dagster.cluster.agent_gateway import listening
@@ -220,7 +218,8 @@ class Rig:
             agent.process.wait(timeout=10 * PACE)
 
 
-Waiting = dict[Callable[[Rig], None], "Future[None]"]
+Scenario = Callable[[Rig], None]
+Waiting = dict[Scenario, "Future[None]"]
 
 
 @contextmanager
@@ -303,21 +302,3 @@ def start(
     reserve(cluster, seen, request_id, host, memory_mb=memory_mb)
     cluster.start_container(request_id, host, wanted)
     return int(seen.wait("on_container_launched", wanted.execution_id)[2])
-
-
-__all__ = [
-    "Agent",
-    "HostResources",
-    "ObservedContainer",
-    "Recorder",
-    "Rig",
-    "Waiting",
-    "boottime_s",
-    "launch",
-    "lease_asked_s",
-    "lease_end_s",
-    "lives",
-    "rig",
-    "start",
-    "until",
-]

@@ -14,6 +14,7 @@ from tests.contract.agent.rig import (
     Agent,
     Recorder,
     Rig,
+    Scenario,
     Waiting,
     boottime_s,
     launch,
@@ -77,15 +78,17 @@ def lives_on(job: Rig, way: str) -> None:
     assert not cut.seen.named("on_container_stopped")
 
 
-def words_are_late(job: Rig) -> None:
+def words_that_are_late_by_less_than_the_lease_harm_nobody(job: Rig) -> None:
+    """Half a lease without one: the same process, and no loss."""
     lives_on(job, WORDS)
 
 
-def replies_are_late(job: Rig) -> None:
+def replies_that_are_late_by_less_than_the_lease_harm_nobody(job: Rig) -> None:
     lives_on(job, REPLIES)
 
 
-def words_are_lost(job: Rig) -> None:
+def a_host_whose_words_are_lost_is_lost_and_what_ran_there_is_dead_by_then(job: Rig) -> None:
+    """No lease without a word that arrives; healed, the death is told and the host works again."""
     cut = cut_off(job, WORDS)
     cut.seen.wait("on_host_lost")
     until("it ended with its lease", lambda: not lives(cut.pid), seconds=1)
@@ -95,7 +98,8 @@ def words_are_lost(job: Rig) -> None:
     assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, 137)]
 
 
-def replies_are_lost(job: Rig) -> None:
+def a_host_that_gets_no_replies_ends_its_containers_and_says_so(job: Rig) -> None:
+    """Its words still arrive, so it isn't lost; a stop that didn't arrive isn't carried out."""
     cut = cut_off(job, REPLIES, host_timeout_s=30.0 * PACE)
     cut.cluster.stop_container("e1", HOST)  # not carried out: it would end with 143
     assert cut.seen.wait("on_container_stopped", "e1") == ("e1", HOST, 137)
@@ -109,7 +113,8 @@ def assert_no_work_after_its_lease(cut: Cut) -> None:
     assert float(worked[-1]) < lease_end_s(cut.agent) + 0.3 * PACE  # what it takes to be killed
 
 
-def late_start_after_a_loss(job: Rig) -> None:
+def a_start_from_before_a_loss_is_not_carried_out_after_it(job: Rig) -> None:
+    """Late in the network, read when the host is back with a whole lease: it was taken back."""
     cut = cut_off(job, lease_s=30.0 * PACE, host_timeout_s=1.0 * PACE)
     seen = cut.seen
     late = held_commands(cut, cut.cluster, stop=None, start="e2")
@@ -129,7 +134,8 @@ def late_start_after_a_loss(job: Rig) -> None:
     works_again(cut)
 
 
-def acknowledgement_is_late(job: Rig) -> None:
+def an_acknowledgement_that_comes_after_a_loss_counts(job: Rig) -> None:
+    """The word that told of it isn't booked, as its agent hasn't heard of the loss: told again."""
     cut = cut_off(job, lease_s=20.0 * PACE, host_timeout_s=1.0 * PACE)
     cut.proxy.delay(WORDS, b'"acknowledged": [{')
     cut.cluster.stop_container("e1", HOST)
@@ -140,7 +146,8 @@ def acknowledgement_is_late(job: Rig) -> None:
     until("every command is acknowledged", lambda: not cut.cluster._hosts[HOST].commands)
 
 
-def zombie_speaks_late(job: Rig) -> None:
+def commands_of_a_replaced_coordinator_that_arrive_late_are_refused(job: Rig) -> None:
+    """Start and stop of the older epoch, read after the newer one was heard of."""
     cut = cut_off(job, lease_s=30.0 * PACE, host_timeout_s=30.0 * PACE)
     kept = start(cut.cluster, cut.seen, HOST, launch("e3", processor_id="3"))
     late = held_commands(cut, cut.cluster, stop="e3", start="e2")
@@ -183,34 +190,22 @@ def let_the_others_through(cut: Cut, late: Link) -> None:
 
 
 SCENARIOS = (
-    words_are_lost,
-    replies_are_lost,
-    words_are_late,
-    replies_are_late,
-    late_start_after_a_loss,
-    acknowledgement_is_late,
-    zombie_speaks_late,
+    a_host_whose_words_are_lost_is_lost_and_what_ran_there_is_dead_by_then,
+    a_host_that_gets_no_replies_ends_its_containers_and_says_so,
+    words_that_are_late_by_less_than_the_lease_harm_nobody,
+    replies_that_are_late_by_less_than_the_lease_harm_nobody,
+    a_start_from_before_a_loss_is_not_carried_out_after_it,
+    an_acknowledgement_that_comes_after_a_loss_counts,
+    commands_of_a_replaced_coordinator_that_arrive_late_are_refused,
 )
 
 
-def test_a_host_whose_words_are_lost_is_lost_and_what_ran_there_is_dead_by_then(
-    waiting: Waiting,
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_what_is_lost_or_late_is_done_once_or_not_at_all(
+    waiting: Waiting, scenario: Scenario
 ) -> None:
-    """No lease without a word that arrives; healed, the death is told and the host works again."""
-    waiting[words_are_lost].result()
-
-
-def test_a_host_that_gets_no_replies_ends_its_containers_and_says_so(waiting: Waiting) -> None:
-    """Its words still arrive, so it isn't lost; a stop that didn't arrive isn't carried out."""
-    waiting[replies_are_lost].result()
-
-
-@pytest.mark.parametrize("way", [words_are_late, replies_are_late])
-def test_what_is_late_by_less_than_the_lease_harms_nobody(
-    waiting: Waiting, way: type[object]
-) -> None:
-    """Half a lease without a word: the same process, and no loss."""
-    waiting[way].result()  # pyright: ignore[reportArgumentType]
+    """Each on a host of its own, all of them at once."""
+    waiting[scenario].result()
 
 
 @pytest.mark.longcontract
@@ -227,18 +222,3 @@ def test_the_lease_ends_on_a_frozen_warden_by_the_agents_hand(job: Rig) -> None:
     assert not lives(warden)
     works_again(cut)
     assert cut.seen.named("on_container_stopped", "e1") == [("e1", HOST, None)]
-
-
-def test_a_start_from_before_a_loss_is_not_carried_out_after_it(waiting: Waiting) -> None:
-    """Late in the network, read when the host is back with a whole lease: it was taken back."""
-    waiting[late_start_after_a_loss].result()
-
-
-def test_an_acknowledgement_that_comes_after_a_loss_counts(waiting: Waiting) -> None:
-    """The word that told of it isn't booked, as its agent hasn't heard of the loss: told again."""
-    waiting[acknowledgement_is_late].result()
-
-
-def test_commands_of_a_replaced_coordinator_that_arrive_late_are_refused(waiting: Waiting) -> None:
-    """Start and stop of the older epoch, read after the newer one was heard of."""
-    waiting[zombie_speaks_late].result()

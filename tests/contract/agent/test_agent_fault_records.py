@@ -18,6 +18,7 @@ from tests.contract.agent.rig import (
     Agent,
     Recorder,
     Rig,
+    Scenario,
     Waiting,
     launch,
     lease_end_s,
@@ -50,7 +51,10 @@ def clocked_host(job: Rig, name: str, *more: str) -> tuple[ClockedPython, Agent]
     return python, job.agent(name, 1000, 4, *more, program=(python.path, *PACKAGED[1:]))
 
 
-def clock_goes_forth(job: Rig) -> None:
+def a_clock_that_jumps_past_the_lease_ends_it(job: Rig) -> None:
+    """Wall clock set, or a suspended host: either ends it at once, and the next start has a lease.
+    A jump by less ends nothing.
+    """
     cluster, seen = job.cluster(lease_s=20.0 * PACE)
     jumps = {"wall": {"wall_s": HOUR_S}, "suspend": {"boottime_s": HOUR_S}, "step": {"wall_s": 5.0}}
     hosts = {name: clocked_host(job, name)[0] for name in jumps}
@@ -70,7 +74,8 @@ def clock_goes_forth(job: Rig) -> None:
     assert not seen.named("on_container_stopped", "e-step")
 
 
-def clock_goes_back(job: Rig) -> None:
+def a_wall_clock_set_back_neither_ends_nor_lengthens_a_lease(job: Rig) -> None:
+    """Renewed as ever; without renewals it ends when CLOCK_BOOTTIME says."""
     cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=2.0 * PACE)
     python, agent = clocked_host(job, "host-1", "--lease-s", f"{3 * PACE:g}")
     pid = start(cluster, seen, "host-1", launch("e1"))
@@ -100,7 +105,8 @@ def kill_host(agent: Agent, execution_id: str, pid: int) -> None:
     until("all of it is dead", lambda: not lives(pid) and not lives(warden))
 
 
-def numbers_are_given_again(job: Rig) -> None:
+def a_number_that_is_given_again_names_nobody(job: Rig) -> None:
+    """Warden, container and agent on record are others now: reported dead, and not one signalled."""
     _, seen, agent, pid = one_container(job)
     kill_host(agent, "e1", pid)
     with subprocess.Popen(
@@ -120,8 +126,8 @@ def numbers_are_given_again(job: Rig) -> None:
         os.kill(strangers["container"], signal.SIGTERM)  # its parent ends with it
 
 
-def host_is_booted_again(job: Rig) -> None:
-    """The processes live on: they stand for strangers with the same numbers and start times."""
+def after_a_reboot_everything_on_record_is_dead_and_nothing_is_held(job: Rig) -> None:
+    """Nothing is adopted or signalled, also where number and start time agree. The processes live on: they stand for strangers with the same numbers and start times."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", command=("sleep", "600")))
@@ -144,7 +150,8 @@ def host_is_booted_again(job: Rig) -> None:
     seen.wait("on_container_checked_in", "e2")
 
 
-def agent_is_replaced_by_another_version(job: Rig) -> None:
+def records_of_the_next_version_are_adopted_and_of_one_further_left_alone(job: Rig) -> None:
+    """An agent that doesn't understand a record ends and says which; containers run on."""
     _, seen, agent, pid = one_container(job)
     spec = agent.incarnation("e1") / "spec.json"
     for version, understood in ((3, False), (2, True)):
@@ -175,41 +182,20 @@ def one_container(job: Rig, grace_s: float = 5.0) -> tuple[LocalCluster, Recorde
 
 
 SCENARIOS = (
-    clock_goes_back,
-    clock_goes_forth,
-    numbers_are_given_again,
-    host_is_booted_again,
-    agent_is_replaced_by_another_version,
+    a_wall_clock_set_back_neither_ends_nor_lengthens_a_lease,
+    a_clock_that_jumps_past_the_lease_ends_it,
+    a_number_that_is_given_again_names_nobody,
+    after_a_reboot_everything_on_record_is_dead_and_nothing_is_held,
+    records_of_the_next_version_are_adopted_and_of_one_further_left_alone,
 )
 
 
-def test_a_clock_that_jumps_past_the_lease_ends_it(waiting: Waiting) -> None:
-    """Wall clock set, or a suspended host: either ends it at once, and the next start has a lease.
-    A jump by less ends nothing.
-    """
-    waiting[clock_goes_forth].result()
-
-
-def test_a_wall_clock_set_back_neither_ends_nor_lengthens_a_lease(waiting: Waiting) -> None:
-    """Renewed as ever; without renewals it ends when CLOCK_BOOTTIME says."""
-    waiting[clock_goes_back].result()
-
-
-def test_a_number_that_is_given_again_names_nobody(waiting: Waiting) -> None:
-    """Warden, container and agent on record are others now: reported dead, and not one signalled."""
-    waiting[numbers_are_given_again].result()
-
-
-def test_after_a_reboot_everything_on_record_is_dead_and_nothing_is_held(waiting: Waiting) -> None:
-    """Nothing is adopted or signalled, also where number and start time agree."""
-    waiting[host_is_booted_again].result()
-
-
-def test_records_of_the_next_version_are_adopted_and_of_one_further_left_alone(
-    waiting: Waiting,
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_clocks_and_records_that_are_wrong_mislead_nobody(
+    waiting: Waiting, scenario: Scenario
 ) -> None:
-    """An agent that doesn't understand a record ends and says which; containers run on."""
-    waiting[agent_is_replaced_by_another_version].result()
+    """Each on a host of its own, all of them at once."""
+    waiting[scenario].result()
 
 
 @pytest.mark.longcontract

@@ -15,6 +15,7 @@ import pytest
 from tests.contract.agent.rig import (
     TOKEN,
     Rig,
+    Scenario,
     Waiting,
     ask,
     boottime_s,
@@ -45,7 +46,8 @@ def test_a_report_that_did_not_arrive_is_sent_again(job: Rig) -> None:
     assert seen.wait("on_container_stopped", "e1", within_s=4)[2] == 137
 
 
-def warden_is_stopped(job: Rig) -> None:
+def a_stopped_warden_does_not_keep_a_dead_container_on_the_books(job: Rig) -> None:
+    """SIGSTOP on the warden: the agent is the second killer, and confirms by itself."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", grace_s=0.2))
@@ -56,7 +58,8 @@ def warden_is_stopped(job: Rig) -> None:
     assert not lives(pid)
 
 
-def lease_ends(job: Rig) -> None:
+def the_end_of_the_lease_kills_the_group_although_agent_and_coordinator_are_gone(job: Rig) -> None:
+    """The warden alone holds the deadline: not before it, and not much later."""
     cluster, seen = job.cluster(lease_s=2.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", "forks"))
@@ -76,7 +79,8 @@ def lease_ends(job: Rig) -> None:
     assert json.loads(end.read_text())["how"] == "lease ended"
 
 
-def host_is_lost(job: Rig) -> None:
+def a_host_that_is_silent_for_longer_than_the_lease_is_lost_and_comes_back(job: Rig) -> None:
+    """A frozen agent: its containers are dead when it is lost, and told so when it returns."""
     cluster, seen = job.cluster(lease_s=1.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1"))
@@ -93,28 +97,17 @@ def host_is_lost(job: Rig) -> None:
     assert len(seen.named("on_host_registered")) == 2
 
 
-SCENARIOS = (warden_is_stopped, lease_ends, host_is_lost)
+SCENARIOS = (
+    a_stopped_warden_does_not_keep_a_dead_container_on_the_books,
+    the_end_of_the_lease_kills_the_group_although_agent_and_coordinator_are_gone,
+    a_host_that_is_silent_for_longer_than_the_lease_is_lost_and_comes_back,
+)
 
 
-def test_a_stopped_warden_does_not_keep_a_dead_container_on_the_books(
-    waiting: Waiting,
-) -> None:
-    """SIGSTOP on the warden: the agent is the second killer, and confirms by itself."""
-    waiting[warden_is_stopped].result()
-
-
-def test_the_end_of_the_lease_kills_the_group_although_agent_and_coordinator_are_gone(
-    waiting: Waiting,
-) -> None:
-    """The warden alone holds the deadline: not before it, and not much later."""
-    waiting[lease_ends].result()
-
-
-def test_a_host_that_is_silent_for_longer_than_the_lease_is_lost_and_comes_back(
-    waiting: Waiting,
-) -> None:
-    """A frozen agent: its containers are dead when it is lost, and told so when it returns."""
-    waiting[host_is_lost].result()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_what_takes_time(waiting: Waiting, scenario: Scenario) -> None:
+    """Each on a host of its own, all of them at once."""
+    waiting[scenario].result()
 
 
 def test_a_new_coordinator_on_another_port_finds_every_container_untouched(job: Rig) -> None:

@@ -16,6 +16,7 @@ from tests.contract.agent.rig import (
     Agent,
     Recorder,
     Rig,
+    Scenario,
     Waiting,
     boottime_s,
     launch,
@@ -78,7 +79,8 @@ def assert_both_are_dead(warden: int, container: int, *, within_s: float) -> Non
     until("both are dead", lambda: not (lives(warden) or lives(container)), seconds=within_s)
 
 
-def lease_ends(job: Rig) -> None:
+def a_warden_that_froze_as_it_launched_doesnt_outlive_the_lease(job: Rig) -> None:
+    """The agent kills it 2 s later, and its child dies with it, without ever having had tasks."""
     cluster, _, agent, warden, container = frozen_launch(job, lease_s=2.0 * PACE)
     cluster.close()
     ends = lease_end_s(agent)
@@ -87,7 +89,8 @@ def lease_ends(job: Rig) -> None:
     assert_never_worked(agent)
 
 
-def stopped(job: Rig) -> None:
+def a_warden_that_froze_as_it_launched_doesnt_outlive_a_stop(job: Rig) -> None:
+    """Told as a start that failed, after the grace."""
     cluster, seen, agent, warden, container = frozen_launch(job)
     cluster.stop_container("e1", HOST)
     assert "its warden was killed" in seen.wait("on_start_failed", "e1", within_s=6 * PACE)[2]
@@ -95,7 +98,8 @@ def stopped(job: Rig) -> None:
     assert_never_worked(agent)
 
 
-def stopped_under_the_next_agent(job: Rig) -> None:
+def the_next_agent_ends_a_warden_that_froze_as_it_launched(job: Rig) -> None:
+    """It knows it by the name in its claim."""
     cluster, seen, agent, warden, container = frozen_launch(job)
     agent.kill_9()
     agent.restart()
@@ -106,7 +110,8 @@ def stopped_under_the_next_agent(job: Rig) -> None:
     assert_never_worked(agent)
 
 
-def everything_is_stopped(job: Rig) -> None:
+def stop_all_ends_a_warden_that_froze_as_it_launched(job: Rig) -> None:
+    """Instead of waiting for its record for ever."""
     _, _, agent, warden, container = frozen_launch(job)
     done = agent.stop_all()
     assert (done["exit"], done["alive"]) == (0, [])
@@ -115,7 +120,8 @@ def everything_is_stopped(job: Rig) -> None:
     assert_never_worked(agent)
 
 
-def thaws(job: Rig) -> None:
+def a_job_model_is_released_once_the_process_is_known(job: Rig) -> None:
+    """A warden that thaws goes on where it stood."""
     _, seen, agent, warden, container = frozen_launch(job)
     until("it asks for its JobModel", lambda: has_a_connection(container))
     assert not (agent.incarnation("e1") / "marks.json").exists()
@@ -133,29 +139,16 @@ def has_a_connection(pid: int) -> bool:
     return any(each.startswith("socket:") for each in descriptors)
 
 
-SCENARIOS = (lease_ends, stopped, stopped_under_the_next_agent, everything_is_stopped, thaws)
+SCENARIOS = (
+    a_warden_that_froze_as_it_launched_doesnt_outlive_the_lease,
+    a_warden_that_froze_as_it_launched_doesnt_outlive_a_stop,
+    the_next_agent_ends_a_warden_that_froze_as_it_launched,
+    stop_all_ends_a_warden_that_froze_as_it_launched,
+    a_job_model_is_released_once_the_process_is_known,
+)
 
 
-def test_a_warden_that_froze_as_it_launched_doesnt_outlive_the_lease(waiting: Waiting) -> None:
-    """The agent kills it 2 s later, and its child dies with it, without ever having had tasks."""
-    waiting[lease_ends].result()
-
-
-def test_a_warden_that_froze_as_it_launched_doesnt_outlive_a_stop(waiting: Waiting) -> None:
-    """Told as a start that failed, after the grace."""
-    waiting[stopped].result()
-
-
-def test_the_next_agent_ends_a_warden_that_froze_as_it_launched(waiting: Waiting) -> None:
-    """It knows it by the name in its claim."""
-    waiting[stopped_under_the_next_agent].result()
-
-
-def test_stop_all_ends_a_warden_that_froze_as_it_launched(waiting: Waiting) -> None:
-    """Instead of waiting for its record for ever."""
-    waiting[everything_is_stopped].result()
-
-
-def test_a_job_model_is_released_once_the_process_is_known(waiting: Waiting) -> None:
-    """A warden that thaws goes on where it stood."""
-    waiting[thaws].result()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_who_froze_as_it_launched_owns_nothing(waiting: Waiting, scenario: Scenario) -> None:
+    """Each on a host of its own, all of them at once."""
+    waiting[scenario].result()

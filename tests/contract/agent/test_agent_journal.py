@@ -11,6 +11,7 @@ from samza_dagster.agent.examination import WARDEN_MARGIN_S
 from samza_dagster.coordinator.limits import LEASE_BOUND
 from tests.contract.agent.rig import (
     Rig,
+    Scenario,
     Waiting,
     boottime_s,
     launch,
@@ -24,7 +25,10 @@ from tests.rig.pace import PACE
 pytestmark = pytest.mark.contract
 
 
-def directory_is_another(job: Rig) -> None:
+def an_agent_with_another_directory_tells_another_journal_while_the_container_lives(
+    job: Rig,
+) -> None:
+    """The same directory keeps its id over a killed agent; another has its own."""
     cluster, seen = job.cluster(lease_s=6.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1"))
@@ -48,7 +52,10 @@ def directory_is_another(job: Rig) -> None:
     assert boottime_s() > ends - 0.1
 
 
-def warden_hangs_and_the_host_is_cut_off(job: Rig) -> None:
+def a_hung_warden_on_a_host_that_is_cut_off_keeps_its_container_no_longer_than_the_bound(
+    job: Rig,
+) -> None:
+    """SIGSTOP on the warden alone: a successor may be released a lease and its bound later."""
     cluster, seen = job.cluster(lease_s=3.0 * PACE)
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1"))
@@ -60,18 +67,13 @@ def warden_hangs_and_the_host_is_cut_off(job: Rig) -> None:
     assert WARDEN_MARGIN_S <= late_s < LEASE_BOUND.least / 1000
 
 
-SCENARIOS = (directory_is_another, warden_hangs_and_the_host_is_cut_off)
+SCENARIOS = (
+    an_agent_with_another_directory_tells_another_journal_while_the_container_lives,
+    a_hung_warden_on_a_host_that_is_cut_off_keeps_its_container_no_longer_than_the_bound,
+)
 
 
-def test_an_agent_with_another_directory_tells_another_journal_while_the_container_lives(
-    waiting: Waiting,
-) -> None:
-    """The same directory keeps its id over a killed agent; another has its own."""
-    waiting[directory_is_another].result()
-
-
-def test_a_hung_warden_on_a_host_that_is_cut_off_keeps_its_container_no_longer_than_the_bound(
-    waiting: Waiting,
-) -> None:
-    """SIGSTOP on the warden alone: a successor may be released a lease and its bound later."""
-    waiting[warden_hangs_and_the_host_is_cut_off].result()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_what_an_agent_goes_by_is_told(waiting: Waiting, scenario: Scenario) -> None:
+    """Each on a host of its own, all of them at once."""
+    waiting[scenario].result()

@@ -11,7 +11,6 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -230,33 +229,3 @@ def test_a_job_model_is_held_until_its_store_directories_are_free(job: Rig) -> N
 def _get(url: str) -> dict[str, object]:
     with urllib.request.urlopen(url, timeout=5 * PACE) as response:
         return json.loads(response.read())
-
-
-def test_the_agent_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
-    """Its usage errors are told without a coordinator, and it starts isolated from any package."""
-    import subprocess
-
-    from samza_dagster.agent import main
-
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        main.__file__,
-        "--directory",
-        str(tmp_path),
-        "--host",
-        "a/b",
-    ]
-    command += [
-        "--memory-mb",
-        "1",
-        "--cores",
-        "1",
-        "--coordinator-url-file",
-        "u",
-        "--token-file",
-        "t",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (done.returncode, "--host" in done.stderr) == (2, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,9 +20,9 @@ from samza_dagster.metadata import KafkaCluster, KafkaMetadataStore, ensure_topi
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
+from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, RESPONSE
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 
 VECTORS = Path(__file__).parents[2] / "unit" / "client" / "vectors"
 HOSTS = {"0": "nm1", "1": "nm2", "0-0": "nm3", "1-0": "nm4"}
@@ -96,19 +95,6 @@ class KafkaJob:
             )
         assert producer.flush(10) == 0
         assert refused == []
-
-    def respond(self, uuid: str, status: StatusCode, message: str) -> None:
-        response = PlacementResponse(
-            uuid=uuid,
-            deployment_id="run-1",
-            processor_id="0",
-            destination_host="nm2",
-            status_code=status,
-            timestamp=time.time_ns() // 1_000_000,
-            response_message=message,
-        )
-        key = stream.encode_key(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}")
-        self.produce(self.topic, [(key, response.to_json().encode())])
 
     def take(self, uuid: str) -> None:
         """What an AM does first: it deletes the request."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,11 +16,10 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.orchestration.watch.auto_failover import look
-from samza_dagster.orchestration.watch.checks import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.checks import invariants_tick
 from samza_dagster.orchestration.watch.findings import CheckMemory
 from samza_dagster.orchestration.watch.invariants import LAG, ONE_OWNER, SAME_HOST
-from samza_dagster.orchestration.watch.lag_objectives import OBJECTIVE
-from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.settings import Invariants
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -33,6 +31,7 @@ from samza_dagster.placement.state import (
     Role,
 )
 from tests.rig.leaderless import FIRST, SECOND, TwoBrokers, two_brokers
+from tests.rig.task_report import task_report
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
@@ -68,18 +67,10 @@ def job(brokers: TwoBrokers, job_named: Callable[[str, str], Any]) -> Any:
 
 
 def report(job: Any, partition: int, applied: int, at_ms: int, execution_id: str = "") -> bytes:
-    """A standby task's snapshot, as its container's reporter writes it."""
-    header = {
-        "job-name": job.name,
-        "job-id": "1",
-        "source": f"TaskName-Standby-Partition {partition}-0",
-        "host": "nm3" if partition % 2 == 0 else "nm4",
-        "time": at_ms,
-        "exec-env-container-id": execution_id,
-    }
+    """Of a standby task."""
+    task, host = f"Standby-Partition {partition}-0", "nm3" if partition % 2 == 0 else "nm4"
     gauges = {f"kafka-{job.changelog}-{partition}-offset": str(applied)}
-    group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
-    return json.dumps({"header": header, "metrics": group}).encode()
+    return task_report(*(job.name, task, gauges), host=host, at_ms=at_ms, execution_id=execution_id)
 
 
 def test_a_topic_that_was_there_is_used_without_a_leader_of_each_partition(
@@ -123,18 +114,6 @@ def test_auto_failover_sees_the_others(job: Any) -> None:
         seen = look(client).by_id
     assert (seen["0-0"].left, seen["0-0"].unread) == (6, False)
     assert (seen["1-0"].left, seen["1-0"].unread) == (None, True)
-
-
-def test_lag_slo_holds_the_others_against_their_objectives(job: Any) -> None:
-    """And says why one can't be judged."""
-    slo = LagSlo.model_validate({"objectives": [{"records": 2}]})
-    with job.client() as client:
-        found, *_ = lag_slo_tick(client, slo).findings(CheckMemory(f"{job.name}/1"), NOW_MS)
-    told = {finding.subject: finding.seen for finding in found[OBJECTIVE]}
-    assert told == {
-        "0-0/lab": "3 records behind, the objective is 2",
-        "1-0/lab": f"its lag isn't known: {job.changelog}-{LOST} has no leader",
-    }
 
 
 def test_invariants_are_judged_though_a_lag_isnt_known(

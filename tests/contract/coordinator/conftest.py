@@ -17,6 +17,15 @@ from tests.rig.fence_broker import SECRET, config_of, fence_broker
 from tests.rig.job import Job
 from tests.rig.kill_points import CRASHING, KilledJob
 from tests.rig.kill_scenarios import SETTINGS
+from tests.rig.pace import PACE
+from tests.rig.running_job import RunningJob
+
+
+def restart(job: RunningJob, processor_id: str = "0", within_s: float = 30.0) -> None:
+    """Asks for a restart in place, which needs commits of the leader and an agent, and awaits it."""
+    with job.client() as client:
+        request = client.place(processor_id, "LAST_SEEN", request_expiry_s=within_s * PACE)
+        assert client.wait(request.uuid, timeout_s=within_s * PACE).status_code == "SUCCEEDED"
 
 
 @pytest.fixture(scope="module")

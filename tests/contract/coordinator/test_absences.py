@@ -15,6 +15,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import Broker
+from tests.contract.coordinator.conftest import restart
 from tests.contract.coordinator.test_leadership import log_of
 from tests.rig.job import Job, alive
 from tests.rig.pace import PACE
@@ -38,20 +39,15 @@ def test_a_frozen_leader_that_wakes_up_changes_nothing(job_of: Callable[..., Job
     job.start_coordinator()
     until("the second waits", lambda: "this coordinator waits" in log_of(job))
     zombie.send_signal(signal.SIGSTOP)
-    client = job.client()
-    try:
-        request = client.place("1", "LAST_SEEN", request_expiry_s=60 * PACE)
-        assert client.wait(request.uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
-        settled = job.wait_until_running()
-        for processor in ("0", "0-0", "1-0"):
-            assert settled[processor]["pid"] == before[processor]["pid"]
-        zombie.send_signal(signal.SIGCONT)
-        assert zombie.wait(timeout=20 * PACE) == 1
-        assert job.wait_until_running() == settled
-        starts = [e for e in job.journal() if e["processor"] == "1" and e["what"] == "started"]
-        assert len(starts) == 2
-    finally:
-        client.close()
+    restart(job, "1", within_s=60)
+    settled = job.wait_until_running()
+    for processor in ("0", "0-0", "1-0"):
+        assert settled[processor]["pid"] == before[processor]["pid"]
+    zombie.send_signal(signal.SIGCONT)
+    assert zombie.wait(timeout=20 * PACE) == 1
+    assert job.wait_until_running() == settled
+    starts = [e for e in job.journal() if e["processor"] == "1" and e["what"] == "started"]
+    assert len(starts) == 2
 
 
 @pytest.mark.longcontract
@@ -67,12 +63,7 @@ def test_a_leader_that_was_frozen_for_a_while_takes_no_host_for_lost(
     thaws = time.monotonic() + 2 * job.host_timeout_ms / 1000
     until("twice the host time-out", lambda: time.monotonic() > thaws)
     leader.send_signal(signal.SIGCONT)
-    client = job.client()
-    try:  # a whole request later every late word has been dealt with
-        request = client.place("0-0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=20 * PACE).status_code == "SUCCEEDED"
-    finally:
-        client.close()
+    restart(job, "0-0", within_s=20)  # by its end every late word has been dealt with
     after = job.wait_until_running()
     assert after["0"]["pid"] == before["0"]["pid"]
     starts = Counter(e["processor"] for e in job.journal() if e["what"] == "started")

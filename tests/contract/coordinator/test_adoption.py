@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from samza_dagster.sandbox import kafka_client
 from tests.contract.coordinator.test_names_of_jobs import leads
 from tests.rig.job import Job
 from tests.rig.pace import PACE
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.contract
 
@@ -70,15 +70,8 @@ def produce(job: Job, topic: str, pairs: list[tuple[bytes | None, bytes | None]]
 
 
 def report(of: str) -> bytes:
-    """A task's metrics snapshot, as its container's reporter writes it."""
-    header = {
-        "job-name": of,
-        "job-id": "1",
-        "source": "TaskName-Partition 0",
-        "host": "nm2",
-        "time": 1,
-    }
-    return json.dumps({"header": header, "metrics": {}}).encode()
+    """Of a task of that job."""
+    return task_report(of, "Partition 0", {}, host="nm2", at_ms=1)
 
 
 def stream_end(job: Job) -> int:

@@ -52,20 +52,3 @@ def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None
         before = after
     assert len(set(deployments)) == 4
     assert not [e for e in job.journal() if e["what"] == "VIOLATION"]
-
-
-def test_the_coordinators_own_settings_make_no_new_deployment(job_of: Callable[..., Job]) -> None:
-    """`samza.dagster.*` is read by no container: they run on, under the new limits."""
-    job = job_of("limits")
-    before = job.processors()
-    deployment = job.status()["deployment_id"]
-    job.kill_coordinator()
-    job.properties["samza.dagster.max.standbys"] = "7"
-    job.configure()
-    job.start_coordinator()
-    after = job.wait_until_running()
-    assert job.status()["deployment_id"] == deployment
-    assert {p: c["pid"] for p, c in after.items()} == {p: c["pid"] for p, c in before.items()}
-    client = job.client()
-    assert client.view().max_standbys == 7
-    client.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections.abc import Callable
 
@@ -14,15 +12,6 @@ from tests.rig.job import Job, alive
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
-
-
-def kill_host(job: Job, host: str) -> None:
-    """SIGKILL of its agent, its wardens and their containers, as a power failure would."""
-    job.kill_agent(host)
-    for record in (job.directory / host / "incarnations").glob("*/warden.json"):
-        for part in json.loads(record.read_text()).values():
-            if isinstance(part, dict) and alive(part["pid"]):
-                os.kill(part["pid"], signal.SIGKILL)
 
 
 def lease_end(job: Job, host: str) -> float:
@@ -45,7 +34,7 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     others = [p for p, c in before.items() if c["host"] not in (host, standby_host)]
     assert sorted(others) == ["1", "1-0"]
     killed_at = time.time()
-    kill_host(job, host)
+    job.kill_host(host)
     ends = lease_end(job, host)
     status = until("the loss is seen", lambda: (s := job.status()) and s["orphans"] and s)
     assert {orphan["host"] for orphan in status["orphans"]} == {host}

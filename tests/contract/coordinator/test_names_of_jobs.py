@@ -14,6 +14,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.metadata.topics import ensure_topic
+from tests.contract.coordinator.conftest import restart
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
@@ -44,16 +45,6 @@ def named(
         job.close()
 
 
-def restart(job: Job) -> None:
-    """A placement that needs commits of the job's leader."""
-    client = job.client()
-    try:
-        request = client.place("0", "LAST_SEEN")
-        assert client.wait(request.uuid, timeout_s=30 * PACE).status_code == "SUCCEEDED"
-    finally:
-        client.close()
-
-
 def ends(connection: Connection) -> dict[str, int]:
     """Where the job's own topics end."""
     cluster, found = KafkaCluster(connection.bootstrap_servers), dict[str, int]()
@@ -76,16 +67,6 @@ def leads(job: Job, epoch: int) -> None:
         lambda: (now := job.status()) is not None and now["leader_epoch"] == epoch,
         seconds=40,
     )
-
-
-def test_jobs_whose_joined_names_are_equal_run_side_by_side(named: Callable[..., Job]) -> None:
-    """`orders`/`eu-1` and `orders-eu`/`1`: neither coordinator ends the other."""
-    one, two = named("orders", "eu-1"), named("orders-eu", "1")
-    one.start()
-    two.start()
-    for job in (one, two, one):
-        restart(job)
-    assert [len(job.coordinators) for job in (one, two)] == [1, 1]
 
 
 def test_a_job_is_refused_on_the_topics_of_another(named: Callable[..., Job]) -> None:

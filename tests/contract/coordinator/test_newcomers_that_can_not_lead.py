@@ -22,6 +22,7 @@ from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.sandbox.broker_settings import MECHANISM
+from tests.contract.coordinator.conftest import restart
 from tests.rig.fence_broker import SECRET, fence_broker
 from tests.rig.job import Job
 from tests.rig.pace import PACE
@@ -64,16 +65,6 @@ def newcomers_log(job: Job, from_size: int) -> str:
 def epoch_of(job: Job) -> int:
     status = job.status()
     return 0 if status is None else status["leader_epoch"]
-
-
-def serves(job: Job) -> bool:
-    """A request is carried out."""
-    client = job.client()
-    try:
-        request = client.place("0", "LAST_SEEN")
-        return client.wait(request.uuid, timeout_s=30 * PACE).status_code == "SUCCEEDED"
-    finally:
-        client.close()
 
 
 def marks_of(job: Job) -> list[dict[str, Any]]:
@@ -141,7 +132,7 @@ def test_what_a_leader_needs_of_its_own_machine_is_tried_before(
 def test_the_leader_of_all_these_newcomers_serves_on(led: Job) -> None:
     """In its first epoch, by the process that began."""
     assert epoch_of(led) == 1
-    assert serves(led)
+    restart(led)
 
 
 def test_one_that_may_not_write_the_state_ends_no_leader(tmp_path: Path) -> None:
@@ -217,7 +208,7 @@ def test_one_that_finds_behind_the_fence_that_it_can_not_lead_gives_it_back(
     assert job.coordinators == [older]
     stream = records_of(job.connection, job.connection.coordinator_stream_topic)
     assert not [key for key, _ in stream if b"task.opts" in key]
-    assert serves(job)
+    restart(job)
 
 
 def test_a_leader_whose_successor_died_before_it_led_leads_again(
@@ -233,7 +224,7 @@ def test_a_leader_whose_successor_died_before_it_led_leads_again(
     rival.take_over(claim={**claim, "process": {**claim["process"], "pid": 2**22 + 1}})
     rival.close()
     until("the former leads again", lambda: epoch_of(job) == 2, seconds=job.lease_ms / 1000 / PACE)
-    assert serves(job)
+    restart(job)
     after = job.wait_until_running()
     assert job.coordinators == [older]
     assert before.keys() == after.keys()

@@ -18,6 +18,7 @@ from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.job import ROOT, Job, alive
+from tests.rig.kill_scenarios import free_host
 from tests.rig.pace import PACE
 from tests.rig.stream_model import job_model
 from tests.rig.waiting import until
@@ -41,54 +42,13 @@ def end_of(client: PlacementClient, asked: str) -> PlacementResponse:
     return client.wait(asked, timeout_s=40 * PACE)
 
 
-def free_host(job: Job, group: str) -> str:
-    taken = {p["host"] for pid, p in job.processors().items() if pid.split("-")[0] == group}
-    return next(host for host in job.host_names if host not in taken)
-
-
-def held(client: PlacementClient, asked: str) -> bool:
-    return any(a.uuid == asked and a.stage == "held" for a in client.view().actions)
-
-
-@pytest.mark.parametrize("how", ["release", "cancel"])
-def test_a_hold_that_is_let_go_leaves_the_container(
-    job: Job, client: PlacementClient, how: str
-) -> None:
-    """FAILED with the reason, the same process id, and the memory is free again."""
-    before = job.processors()["1"]
-    destination = free_host(job, "1")
-    free = job.status()["hosts"][destination]["free_memory_mb"]
-    asked = client.reserve("1", destination, request_expiry_s=60 * PACE)
-    until("the hold", lambda: held(client, asked.uuid))
-    control = getattr(client, how)(asked.uuid)
-    assert end_of(client, control.uuid).status_code is StatusCode.SUCCEEDED
-    assert end_of(client, asked.uuid).status_code is StatusCode.FAILED
-    assert job.processors()["1"] == before
-    until(
-        "the memory back",
-        lambda: job.status()["hosts"][destination]["free_memory_mb"] == free,
-    )
-
-
-def test_fail_over_starts_the_active_on_the_host_of_its_standby(
-    job: Job, client: PlacementClient
-) -> None:
-    """The standby gives way and runs elsewhere afterwards."""
-    before = job.processors()
-    asked = client.fail_over("1")
-    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
-    after = job.wait_until_running()
-    assert after["1"]["host"] == before["1-0"]["host"]
-    assert after["1-0"]["host"] != after["1"]["host"]
-
-
 def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
     job: Job, client: PlacementClient
 ) -> None:
     """It is in the JobModel that it is served and in the coordinator stream while it is there."""
     store = job.metadata()
     planned = job_model(store)
-    destination = free_host(job, "0")
+    destination = free_host(job, job.processors())
     asked = client.start_standby("0", destination)
     assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
     running = job.wait_until_running(extra=1)
@@ -112,18 +72,6 @@ def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
     assert not alive(restarted["0-1"]["pid"])
     assert job_model(store) == planned
     store.close()
-
-
-def test_our_requests_never_enter_the_coordinator_stream(job: Job, client: PlacementClient) -> None:
-    """An outsider finds in it placement messages of `place` alone."""
-    asked = client.reserve("1", free_host(job, "1"), request_expiry_s=60 * PACE)
-    until("the hold", lambda: held(client, asked.uuid))
-    end_of(client, client.cancel(asked.uuid).uuid)
-    store = job.metadata()
-    keys = store.all(PLACEMENT_NAMESPACE)
-    store.close()
-    assert not [key for key in keys if asked.uuid in key]
-    assert client.response(asked.uuid) is not None
 
 
 def write_raw(job: Job, key: bytes, value: bytes) -> None:
@@ -202,7 +150,7 @@ def command(job: Job, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 def test_the_commands_do_what_they_say(job: Job, client: PlacementClient) -> None:
     """Hold, look, commit; cancel of what ended; a standby and its end; cleaning."""
-    destination = free_host(job, "1")
+    destination = free_host(job, job.processors(), "1")
     code, answer = command(
         job, "place", "1", "--to", destination, "--hold", "--request-expiry", "60"
     )

@@ -6,31 +6,26 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from confluent_kafka import (
-    Consumer,
-    Message,
-    Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import (
     AdminClient,
-    ConfigResource,
-    ResourceType,
 )
 
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.coordinator.kafka import KafkaLog
-from samza_dagster.errors import Fenced, InvalidInput, MalformedRecord
+from samza_dagster.errors import Fenced, InvalidInput
 from samza_dagster.metadata import Connection, KafkaCluster, StateWriter, ensure_topic, retained
-from samza_dagster.metadata.audit_log import AuditLog, encode_entry
-from samza_dagster.placement.audit_codec import audit_to_json
+from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.commands import RecordCertificate
 from samza_dagster.placement.verification import Verdict, verify
+from tests.rig.topic_records import records_of
 from tests.unit.placement.chronicle import Chronicle
 
 pytestmark = pytest.mark.contract
@@ -80,44 +75,10 @@ class Leader:
         history = read_history(self.connection)
         return verify(history.records, history.head, since_ms=history.since_ms)
 
-    def append(self, key: bytes, value: bytes) -> int:
-        """As anybody with the right to write could. Returns its offset.
-
-        A commit is acknowledged before its marker is written, so this may come before that.
-        """
-        producer = Producer({"bootstrap.servers": self.connection.bootstrap_servers})
-        written: list[Message] = []
-        producer.produce(
-            self.connection.audit_topic,
-            key=key,
-            value=value,
-            partition=0,
-            on_delivery=lambda error, message: written.append(message),
-        )
-        assert producer.flush(10) == 0
-        offset = written[0].offset()
-        assert offset is not None
-        return offset
-
     def seen(self) -> list[dict[str, Any]]:
         """The committed records by a plain consumer."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.connection.bootstrap_servers,
-                "group.id": "judge",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.assign([TopicPartition(self.connection.audit_topic, 0, 0)])
-        found: list[dict[str, Any]] = []
-        try:
-            while (message := consumer.poll(10)) is not None and message.error() is None:
-                found.append(json.loads(message.value()))
-        finally:
-            consumer.close()
-        return found
+        found = records_of(self.connection, self.connection.audit_topic)
+        return [json.loads(value or b"") for _, value in found]
 
 
 @pytest.fixture
@@ -155,28 +116,6 @@ def test_what_a_deposed_leader_couldnt_commit_is_in_no_history(leader: Leader) -
     assert leader.verdict().ok
 
 
-def test_a_record_that_a_stranger_appends_is_found(leader: Leader) -> None:
-    """Even one that fits the chain: the state doesn't know it."""
-    leader.move()
-    forged = leader.chronicle.end(leader.chronicle.not_ended["0-0"])
-    leader.append(*encode_entry(audit_to_json(forged)))
-    verdict = leader.verdict()
-    assert verdict.violation is not None
-    assert verdict.violation.rule == "head"
-    leader.append(b"", b"anything")
-    with pytest.raises(MalformedRecord, match=r"offset \d+: a value that is no JSON"):
-        leader.verdict()
-
-
-def test_a_field_that_isnt_understood_is_told_with_its_offset(leader: Leader) -> None:
-    """Nothing is guessed."""
-    leader.commit(leader.chronicle.start("0", "host-1"))
-    record = audit_to_json(replace(leader.chronicle.records[0], number=2))
-    offset = leader.append(b"2", json.dumps({**record, "colour": "red"}).encode())
-    with pytest.raises(MalformedRecord, match=f"offset {offset}, field colour"):
-        read_history(leader.connection)
-
-
 @pytest.mark.parametrize(("old", "rule"), [(True, None), (False, "retention")])
 def test_records_that_are_gone_are_missed_unless_they_were_old(
     leader: Leader, old: bool, rule: str | None
@@ -193,16 +132,6 @@ def test_records_that_are_gone_are_missed_unless_they_were_old(
         verdict = verify(history.records, history.head, since_ms=history.since_ms)
         assert (verdict.violation and verdict.violation.rule) == rule
         assert ([r.number for r in history.records], verdict.complete) == (left, False)
-
-
-def test_the_topic_is_retained_by_time_and_not_compacted(leader: Leader) -> None:
-    """By the broker's own word."""
-    admin = AdminClient({"bootstrap.servers": leader.connection.bootstrap_servers})
-    resource = ConfigResource(ResourceType.TOPIC, leader.connection.audit_topic)
-    found = admin.describe_configs([resource])[resource].result(10)
-    assert found["cleanup.policy"].value == "delete"
-    assert found["retention.ms"].value == "3600000"
-    assert found["retention.bytes"].value == "-1"
 
 
 def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None:

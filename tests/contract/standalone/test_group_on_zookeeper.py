@@ -246,33 +246,6 @@ def at_rest(server: ZooKeeperServer, *ids: str) -> GroupView:
     return until("all are at work", seen, seconds=DEADLINE_S)
 
 
-def test_a_group_to_which_nothing_happens_makes_no_version(server: ZooKeeperServer) -> None:
-    """However often its leader asks whether tasks could be spread better: with standbys, on three locations."""
-    owners, ids = Owners(), ("p1", "p2", "p3")
-    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality).model
-    group = [
-        Started(server.hosts, pid, owners, plan, probe_ms=300, session_ms=6_000) for pid in ids
-    ]
-
-    def is_even() -> GroupView | None:
-        found = at_rest(server, *ids)
-        actives = [pid for t, pid in places_of(found).items() if t.startswith("Partition")]
-        return found if sorted(map(actives.count, ids)) == [1, 1, 2] else None
-
-    before = until("actives are even", is_even, seconds=DEADLINE_S)
-    due: set[int] = set()
-
-    def ten_probes() -> bool:
-        due.update(at for each in group if (at := each.runner.state.probe_ms) is not None)
-        return len(due) > 10
-
-    until("ten probes", ten_probes, seconds=DEADLINE_S)
-    assert view_of(server).version == before.version
-    for processor in group:
-        processor.leave()
-    assert owners.twice == []
-
-
 def test_a_request_for_one_task_moves_no_other(server: ZooKeeperServer) -> None:
     """Right after a version has moved some of them, of which the leader has read an older one."""
     owners = Owners()
@@ -294,22 +267,6 @@ def test_a_request_for_one_task_moves_no_other(server: ZooKeeperServer) -> None:
     assert places_of(at_rest(server, "a", "b")) == {**before, task: "b"}
     first.leave()
     second.leave()
-
-
-def test_who_was_restarted_gets_its_tasks_back(server: ZooKeeperServer) -> None:
-    """In a rolling upgrade in which each is away for longer than the debounce."""
-    owners = Owners()
-    plan = JobPlan({"in": 6}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
-    ids = ("p1", "p2", "p3")
-    group = {pid: Started(server.hosts, pid, owners, plan, session_ms=6_000) for pid in ids}
-    before = places_of(at_rest(server, *ids))
-    for pid in ids:
-        group[pid].leave()
-        at_rest(server, *(each for each in ids if each != pid))
-        group[pid] = Started(server.hosts, pid, owners, plan, session_ms=6_000)
-        assert places_of(at_rest(server, *ids)) == before
-    for processor in group.values():
-        processor.leave()
 
 
 def test_nodes_that_somebody_has_overwritten_or_deleted_stop_nobody(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from samza_dagster.errors import Fenced, Unreachable
+from samza_dagster.errors import Fenced
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
@@ -24,7 +24,6 @@ from samza_dagster.standalone.group import BarrierState, LocalStores, Pin, Runni
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
-from tests.rig.proxy import REPLIES, Proxy
 from tests.rig.standalone_job import model_of
 from tests.rig.waiting import until
 
@@ -34,27 +33,17 @@ PATHS = GroupPaths.of({"job.name": "orders"})
 MODEL = model_of({"P 0": "p1", "P 1": "p2"}, "p1", "p2")
 
 
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
 @pytest.fixture
-def server(zookeeper: ZooKeeperServer) -> Generator[ZooKeeperServer]:
-    """Without the group afterwards: each test's begins with its first version, in whatever order they run."""
-    yield zookeeper
-    session = connect(ZooKeeperAddress(zookeeper.hosts))
-    session.delete(PATHS.root, recursive=True)
-    session.stop()
-    session.close()
+def server(tmp_path: Path) -> Generator[ZooKeeperServer]:
+    with ZooKeeperServer(tmp_path) as server:
+        yield server
 
 
 class Member:
     """A processor's session and group."""
 
-    def __init__(self, hosts: str, processor_id: str, session_s: float = 6) -> None:
-        self.session: ZooKeeper = connect(ZooKeeperAddress(hosts, session_s))
+    def __init__(self, hosts: str, processor_id: str) -> None:
+        self.session: ZooKeeper = connect(ZooKeeperAddress(hosts, 6))
         self.group = ZooKeeperGroup(self.session, PATHS, lambda: None)
         self.processor_id = processor_id
         self.group.prepare()
@@ -138,46 +127,3 @@ def test_a_leader_that_was_paused_beyond_its_session_changes_nothing_once_anothe
         assert old.register() != sequence
         old.group.join(JoinBarrier(3), "p1")
         assert new.group.view(None).barrier is not None
-
-
-@pytest.mark.parametrize("parent", [PATHS.processors, PATHS.standby_processors])
-def test_a_registration_whose_answer_is_lost_is_taken_up_and_made_no_second_time(
-    server: ZooKeeperServer, parent: str
-) -> None:
-    """A second node of one processor would be its own duplicate: no version would be made any more."""
-    host, port = server.hosts.split(":")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        network = Proxy(listener, lambda: (host, int(port)))
-        with closing(Member(f"127.0.0.1:{listener.getsockname()[1]}", "p3", 3)) as member:
-            network.delay(REPLIES, f"{parent}/00".encode())
-            with pytest.raises(Unreachable, match="register p3"):
-                member.register()
-            network.delay(REPLIES, b"nothing")
-            for link in network.live():
-                link.cut()
-            until("another connection", lambda: member.session.client_id)
-            sequence = until("a registration", lambda: registered(member))
-            made = dict(tree(member.session, parent))
-            assert len(made) == 2
-            (found,) = (m for m in member.group.view(None).members if m.processor_id == "p3")
-            assert found.sequence == sequence
-
-
-def registered(member: Member) -> str | None:
-    try:
-        return member.register()
-    except Unreachable:
-        return None
-
-
-def test_ten_versions_are_kept(server: ZooKeeperServer) -> None:
-    """Models and barriers of those before are deleted as one is agreed on."""
-    with closing(Member(server.hosts, "p1")) as leader:
-        leader.register()
-        first = leader.group.view(None).highest + 1
-        for version in range(first, first + 12):
-            agree(leader, [], version)
-        kept = {str(version) for version in range(first + 2, first + 12)}
-        assert set(leader.session.get_children(PATHS.models)) == kept
-        barriers = leader.session.get_children(PATHS.barriers)
-        assert {name.rpartition("_")[2] for name in barriers} == kept

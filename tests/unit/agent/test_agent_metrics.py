@@ -80,31 +80,17 @@ def test_what_a_coordinator_has_told_shows(tmp_path: Path, monkeypatch: pytest.M
     assert told["free_cores", "host-1"] == 3
 
 
-def test_a_coordinator_that_doesnt_answer_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reply", [{"version": 99}, {"epoch": 7}], ids=["unusable", "lower epoch"])
+def test_an_answer_that_cant_be_used_is_counted_and_breaks_no_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: dict[str, int]
 ) -> None:
-    supervisor, link = linked(tmp_path)  # whose URL file isn't there
-
-    def answer(_body: dict[str, Any]) -> dict[str, Any]:
-        link.close()
-        return {**REPLY, "version": 99}
-
-    answering(monkeypatch, answer)
-    link.poll()
-    told = page_of(supervisor, link)
-    assert (told["failed_syncs_total", "host-1"], told["syncs_total", "host-1"]) == (1, 0)
-
-
-def test_a_coordinator_of_a_lower_epoch_counts_as_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It answers, and renews no lease: what can't be used breaks no silence."""
+    """It renews no lease."""
     supervisor, link = linked(tmp_path)
     link.highest_epoch, began = 8, link.heard_at
 
     def answer(_body: dict[str, Any]) -> dict[str, Any]:
         link.close()
-        return {**REPLY, "commands": []}
+        return {**REPLY, **reply}
 
     answering(monkeypatch, answer)
     link.poll()

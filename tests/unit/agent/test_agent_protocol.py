@@ -21,6 +21,9 @@ LAUNCH: dict[str, Any] = {
     "stop_grace_s": 20,
 }
 
+BARE = {key: value for key, value in LAUNCH.items() if key != "job_model_json"}
+"""Without its JobModel, as only a reservation may bring it."""
+
 
 def reply(*commands: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"version": 1, "epoch": 3, "lease_ms": 1500, "commands": list(commands), **fields}
@@ -85,6 +88,7 @@ def test_fields_of_a_later_version_are_ignored() -> None:
         (start(store_directories=["a/../b"]), "below the state directory"),
         (start(stop_grace_s=-1), "stop_grace_s"),
         (start(job_model_json={}), "job_model_json"),
+        ({**start(), "launch": BARE}, "job_model_json"),
         ({"id": "c1", "kind": "stop", "execution_id": "a/b"}, "execution_id"),
         (
             {"id": "c1", "kind": "reserve", "request_id": "r", "memory_mb": -1, "cores": 1},
@@ -129,22 +133,13 @@ def test_a_command_without_a_usable_id_spoils_the_reply() -> None:
 
 def test_a_reservation_may_bring_the_launch_without_its_job_model() -> None:
     """The start brings that. A launch that can't be used parks nothing, and the resource is held."""
-    bare = {key: value for key, value in LAUNCH.items() if key != "job_model_json"}
     reserve = {"id": "1", "kind": "reserve", "request_id": "r", "memory_mb": 5, "cores": 1}
     assert only(reserve).launch is None
-    launch = only({**reserve, "launch": bare}).launch
+    launch = only({**reserve, "launch": BARE}).launch
     assert launch is not None
     assert (launch.execution_id, launch.job_model_json) == ("0_7", "")
-    broken = only({**reserve, "launch": {**bare, "execution_id": "../x"}})
+    broken = only({**reserve, "launch": {**BARE, "execution_id": "../x"}})
     assert (broken.kind, broken.memory_mb, broken.launch) == ("reserve", 5, None)
-
-
-def test_a_start_without_a_job_model_is_refused() -> None:
-    """Only a reservation may lack it."""
-    bare = {key: value for key, value in LAUNCH.items() if key != "job_model_json"}
-    refused = only({"id": "c1", "kind": "start", "request_id": "r1", "launch": bare})
-    assert refused.kind == REFUSED
-    assert "job_model_json" in refused.why
 
 
 @pytest.mark.parametrize(

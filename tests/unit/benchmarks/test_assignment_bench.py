@@ -7,37 +7,11 @@ from typing import Any
 import pytest
 
 from benchmarks import assignment as bench
-from benchmarks.assignment import Result, Round, Shape, above_the_bound, judged
+from benchmarks.assignment import Result, Round, Shape, above_the_bound
 
 pytestmark = pytest.mark.unit
 
 GROUP = Shape(3, 3, 1, 3)
-
-
-def test_moves_restores_and_how_far_loads_are_apart() -> None:
-    """Who left can't keep its task; a start where a standby was restores nothing."""
-    rounds = [
-        Round("first", 0.1, {0: 0, 1: 1, 2: 2}, {0: [0, 1], 1: [1, 2], 2: [2, 0]}),
-        Round("leave", 0.3, {0: 2, 1: 1, 2: 1}, {1: [1, 2, 0], 2: [0, 1, 2]}),
-        Round("join", 0.2, {0: 2, 1: 0, 2: 1}, {0: [1], 1: [2, 0], 2: [0, 1, 2]}),
-    ]
-    result = judged(GROUP, "one", rounds)
-    assert result.moves == {"leave": 1, "join": 1}
-    assert result.restores == 1
-    assert (result.actives_apart, result.copies_apart, result.seconds) == (0, 2, 0.3)
-
-
-def test_ours_is_judged_by_the_same_rounds_as_a_peer() -> None:
-    """A processor leaves and one comes; in the end the loads are even."""
-    result = judged(GROUP, "samza_dagster", bench.ours(Shape(30, 5, 1, 30)))
-    assert (result.actives_apart, result.copies_apart) == (0, 0)
-    assert (result.moves["leave"], result.restores) == (0, 0)
-
-
-def test_moves_are_owed_until_no_processor_has_two_more() -> None:
-    """Of those above their share, as many as are left over keep one more."""
-    uneven = Round("first", 0.1, dict.fromkeys(range(3), 0) | {3: 1}, {0: [], 1: [], 2: []})
-    assert judged(GROUP, "one", [uneven]).owed == 1
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,10 @@ from benchmarks.downtime_judgement import (
     Kept,
     Move,
     Results,
-    figures,
     keep,
     resumed,
     what_is_wrong,
 )
-from benchmarks.downtime_moves import longest_of
-from samza_dagster.sandbox.ledger import Gap
 
 pytestmark = pytest.mark.unit
 
@@ -73,29 +70,6 @@ def test_downtimes_that_grow_with_the_state_fail_though_each_is_within_its_bound
     ]
 
 
-def test_a_growth_that_is_negligible_beside_a_restore_is_flat() -> None:
-    """2 ms a MB is surely not 0 here, and a fiftieth of the cold host's."""
-    slight = results(lambda size: 3_000 + 2 * size)
-    assert figures(slight)["slopes"]["planned move"]["from"] > 0
-    assert wrong(slight) == []
-
-
-def test_an_interval_that_reaches_the_cold_hosts_proves_nothing_though_it_includes_0() -> None:
-    """Noise as large as what is looked for."""
-    measured = results()
-    for kinds in measured.values():
-        kinds["failover"] = [Move(1_000 + (n % 2) * 60_000, 1_000.0) for n in range(MOVES)]
-    row = figures(measured)["slopes"]["failover"]
-    assert row["from"] < 0 < row["to"]
-    assert any(each.startswith("failover: too uncertain") for each in wrong(measured))
-
-
-def test_flat_beside_a_cold_host_that_is_flat_too_tells_nothing() -> None:
-    """Then the restore costs nothing on this machine, whatever it is onto."""
-    (found,) = wrong(results(cold=lambda _: 5_000))
-    assert found.startswith("cold host: its slope may be 0")
-
-
 def test_a_bound_that_is_missed_at_one_size_fails() -> None:
     """By its kind: a crash has a second more."""
     found = wrong(results(lambda _: 4_500))
@@ -117,13 +91,6 @@ def test_one_move_is_not_the_whole() -> None:
     assert "16 MB, planned move: 1 of 20" in found
     assert "16 MB, host lost: 1 of 5" in found
     assert wrong({16.0: {}, 64.0: {}}, moves=1)
-
-
-def test_one_size_is_judged_by_its_bounds_and_two_by_their_slope_too() -> None:
-    """Whoever asks for one says nothing of growth; whoever asks for two and has one can't."""
-    assert wrong({16.0: results()[16.0]}) == []
-    found = wrong({16.0: results()[16.0], 64.0: {}})
-    assert "no slope: nothing was moved at two sizes" in found
 
 
 def test_inputs_slower_than_asked_fail() -> None:
@@ -166,20 +133,3 @@ def test_runs_of_other_code_machine_or_load_are_not_pooled(
     ((name, value),) = other.items()
     with pytest.raises(SystemExit, match=f"{name} {value}, now {setting()[name]}"):
         resumed(tmp_path / "kept.json", setting())
-
-
-def gap(partition: int, from_ms: int, to_ms: int) -> Gap:
-    """Between two outputs."""
-    return Gap(partition, to_ms - from_ms, from_ms, to_ms, 20)
-
-
-def test_the_longest_silence_of_the_moved_tasks_counts() -> None:
-    """Whatever others do."""
-    gaps = [gap(0, 9_900, 12_000), gap(1, 10_100, 12_900), gap(2, 1_000, 20_000)]
-    assert longest_of(gaps, (0, 1), 10_000) == gaps[1]
-
-
-def test_an_active_that_stood_still_for_its_quota_before_it_was_moved_is_found() -> None:
-    """A restore may draw a window's quota at once, for which the next move seemed to take 8.2 s."""
-    with pytest.raises(AssertionError, match="stood still 5000 ms before the move"):
-        longest_of([gap(0, 5_000, 13_236)], (0, 1), 10_000)

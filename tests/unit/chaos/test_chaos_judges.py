@@ -35,7 +35,6 @@ from tests.chaos.report import (
     same_host,
 )
 from tests.chaos.schedule import Fault
-from tests.rig.broker_cluster import lacks, transaction_partition
 from tests.rig.load_watch import LoadWatch
 
 pytestmark = pytest.mark.unit
@@ -262,24 +261,6 @@ def test_what_ends_a_run_early_leaves_its_report_and_the_reason(
 OLD, NEW = 7, 8
 
 
-def answer(*, brokers: tuple[int, ...] = (1, 2, 3), leader: int = 2, isrs: tuple[int, ...]) -> Any:
-    """A broker's, of one partition."""
-    partition = SimpleNamespace(leader=leader, isrs=list(isrs))
-    topics = {"t": SimpleNamespace(partitions={0: partition})}
-    return SimpleNamespace(brokers=dict.fromkeys(brokers), topics=topics)
-
-
-def test_the_brokers_are_whole_when_every_partition_is_in_sync_on_each() -> None:
-    """Until then none may go: not with a follower behind, not with one replica less, not leaderless."""
-    everybody = {1, 2, 3}
-    assert lacks(answer(isrs=(3, 1, 2)), everybody) == ""
-    assert lacks(answer(brokers=(1, 3), isrs=(1, 2, 3)), everybody) == "names [1, 3]"
-    behind = "has t 0 in sync on [1, 2], led by 2"
-    assert lacks(answer(isrs=(1, 2)), everybody) == behind
-    leaderless = "has t 0 in sync on [1, 2, 3], led by -1"
-    assert lacks(answer(leader=-1, isrs=(1, 2, 3)), everybody) == leaderless
-
-
 def data_of(directory: Path, logs: Mapping[int, bytes]) -> dict[int, Path]:
     """Each broker's replica of one partition, by node id."""
     for node_id, log in logs.items():
@@ -302,18 +283,3 @@ def test_what_a_replica_has_beyond_its_leader_was_never_written(tmp_path: Path) 
     assert len(overlaps("t", 0, batches_of_leader(data, {0: 1}, "t", 0))) == 1
     with pytest.raises(LookupError):
         batches_of_leader(data, {0: -1}, "t", 0)
-
-
-@pytest.mark.parametrize(
-    ("transactional_id", "partition"),
-    [
-        ("hello", 99_162_322 % 50),
-        ("polygenelubricants", 0),
-        ("chaos transactions", 212_815_371 % 50),
-    ],
-)
-def test_the_coordinator_of_transactions_is_found_as_kafka_finds_it(
-    transactional_id: str, partition: int
-) -> None:
-    """By Java's hash, whose least has no absolute value."""
-    assert transaction_partition(transactional_id, 50) == partition

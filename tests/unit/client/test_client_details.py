@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
 from samza_dagster.client.responses import details_of
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.placement import texts
+from tests.rig.placement_response import response
 
 pytestmark = pytest.mark.unit
 IN_PROGRESS, SUCCEEDED, FAILED = StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED, StatusCode.FAILED
@@ -17,16 +16,7 @@ IN_PROGRESS, SUCCEEDED, FAILED = StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED, S
 def said(
     status: StatusCode, text: str, details: ResponseDetails | None = None
 ) -> PlacementResponse:
-    return PlacementResponse(
-        uuid=str(UUID(int=1)),
-        deployment_id="run-1",
-        processor_id="0",
-        destination_host="host-3",
-        status_code=status,
-        timestamp=1,
-        response_message=text,
-        details=details,
-    )
+    return response(status=status, response_message=text, details=details)
 
 
 def test_its_own_details_count_whatever_its_text_says() -> None:

@@ -175,12 +175,6 @@ def test_a_host_of_another_members_rack_is_refused_before_anything_is_written() 
     assert refused.value.fix == ("name a host of another fault domain than A; or one of h3, h4, h5")
 
 
-def test_a_host_of_its_own_rack_is_legal() -> None:
-    """It leaves as it comes."""
-    view = in_racks({"0": "h1", "0-0": "h3"})
-    assert legal_destination(view, view.processors["0"], "h2").host == "h2"
-
-
 def test_a_peer_that_leaves_the_rack_first_is_left_to_the_coordinator() -> None:
     """One that stays in it isn't."""
     away, about = (ActionView(f"u-{to}", "0", to, "reserving", 1) for to in ("h5", "h2"))

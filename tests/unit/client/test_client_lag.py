@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.metrics_snapshots import task_samples
 from samza_dagster.model.naming import checkpoint_topic
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -41,17 +41,8 @@ def report(
     job: Any, task: str, *, host: str, at_ms: int, execution_id: str = "", **gauges: Any
 ) -> TopicRecord:
     """A task's snapshot; gauges by name with `_` for `-`."""
-    header = {
-        "job-name": "yw",
-        "job-id": "1",
-        "source": f"TaskName-{task}",
-        "host": host,
-        "time": at_ms,
-        "exec-env-container-id": execution_id,
-    }
-    group = {name.replace("_", "-"): value for name, value in gauges.items()}
-    metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
-    value = json.dumps({"header": header, "metrics": metrics}).encode()
+    named = {name.replace("_", "-"): value for name, value in gauges.items()}
+    value = task_report("yw", task, named, host=host, at_ms=at_ms, execution_id=execution_id)
     return TopicRecord(None, value, job.now_ms)
 
 
@@ -188,40 +179,12 @@ def test_a_standby_that_reports_nothing_has_no_known_lag(lagging: Any) -> None:
     assert (standby.lag, standby.applied_offset, standby.basis) == (None, None, "none")
 
 
-@pytest.mark.parametrize("skew_ms", [-100_000, -86_400_000, 100_000])
-def test_reports_of_hosts_with_other_clocks_are_read_as_any(lagging: Any, skew_ms: int) -> None:
-    """The time of a record is its producer's, and isn't compared with the reader's; it is told as it is."""
-    told = lagging.client().lag()
-    records = lagging.topics.records["metrics"]
-    records[:] = [replace(r, timestamp_ms=r.timestamp_ms + skew_ms) for r in records]
-    expected = [replace(lag, came_ms=(lag.came_ms or 0) + skew_ms) for lag in told]
-    assert list(lagging.client().lag()) == expected
-
-
-def test_samples_of_other_jobs_and_junk_are_skipped(lagging: Any) -> None:
-    """A metrics topic is shared, and anybody may write to it."""
-    junk = [b"", b"{", b"null", b"[]", b'{"header":3,"metrics":{}}', b'{"header":{},"metrics":[]}']
-    records = [*(r.value for r in lagging.topics.records["metrics"]), *junk, None]
-    assert task_samples(records, "other", "1") == {}
-    assert len(task_samples(records, "yw", "1")) == 8
-    lagging.topics.records["metrics"] += [TopicRecord(None, j, lagging.now_ms) for j in junk]
-    assert len(lagging.client().lag()) == 8
-
-
 def test_the_sample_that_was_written_last_counts_whatever_its_time() -> None:
     """Two hosts may report one task around a move, and a host's clock may be set back."""
 
     def sample(host: str, at_ms: int, offset: str) -> bytes:
-        header = {
-            "job-name": "j",
-            "job-id": "1",
-            "source": "TaskName-Standby-P 0-0",
-            "host": host,
-            "time": at_ms,
-        }
-        group = {"kafka-c-0-offset": offset, "pending-messages": 3}
-        metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
-        return json.dumps({"header": header, "metrics": metrics}).encode()
+        gauges = {"kafka-c-0-offset": offset, "pending-messages": 3}
+        return task_report("j", "Standby-P 0-0", gauges, host=host, at_ms=at_ms)
 
     newest = task_samples([sample("a", 20, "5"), sample("b", 10, "9")], "j", "1")
     assert newest["Standby-P 0-0"].host == "b"

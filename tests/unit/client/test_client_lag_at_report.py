@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from samza_dagster.client.views import ReplicaLag
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -39,20 +39,24 @@ class Minute:
         """One that has seen nothing of the job yet."""
         self.client = self.job.client(monotonic=lambda: self.now_ms / S)
 
-    def report(self, applied: int | None, at_ms: int, *, clock_ms: int = 0, **more: Any) -> None:
+    def report(
+        self,
+        applied: int | None,
+        at_ms: int,
+        *,
+        clock_ms: int = 0,
+        execution_id: str = "c-1",
+        started_ms: int = 1,
+        **gauges: Any,
+    ) -> None:
         """As it comes at `at_ms`, from a host whose clock is ahead by `clock_ms`."""
-        header = {
-            "job-name": "yw",
-            "job-id": "1",
-            "source": f"TaskName-{TASK}",
-            "host": "host-3",
-            "time": at_ms + clock_ms,
-            "exec-env-container-id": more.pop("execution_id", "c-1"),
-            "reset-time": more.pop("started_ms", 1),
-        }
-        gauges = {**more, GAUGE: None if applied is None else str(applied)}
-        metrics = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
-        value = json.dumps({"header": header, "metrics": metrics}).encode()
+        value = task_report(
+            *("yw", TASK, {**gauges, GAUGE: None if applied is None else str(applied)}),
+            host="host-3",
+            at_ms=at_ms + clock_ms,
+            execution_id=execution_id,
+            **{"reset-time": started_ms},
+        )
         records = self.job.topics.records.setdefault("metrics", [])
         records.append(TopicRecord(None, value, at_ms + clock_ms))
 
@@ -123,7 +127,7 @@ def test_one_who_never_looked_before_takes_a_clock_that_is_wrong_by_an_hour_for_
 
 def test_messages_behind_high_watermark_is_never_read_as_a_lag(minute: Minute) -> None:
     """It reads 0 for a standby whose restore is dead, and for one that has never begun."""
-    lies = {
+    lies: dict[str, Any] = {
         f"kafka-{LOG}-0-messages-behind-high-watermark": 0,
         f"kafka-{LOG}-0-high-watermark": 100 * S,
     }

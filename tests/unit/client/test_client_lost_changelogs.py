@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.job_topics import WHOLE_TOPIC, OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -24,15 +24,12 @@ ANEW = "ends at 5, and offset 999 was applied"
 def reports(job: Any, applied: int = WAS_APPLIED) -> None:
     """Standby 0-0 has applied as many of both stores, and active 0 works."""
     job.configure("stores.more.changelog", f"kafka.{OTHER}")
-    found: list[TopicRecord] = []
     gauges = {f"kafka-{log}-0-offset": str(applied) for log in (LOG, OTHER)}
     told = {TASK: ("host-3", gauges), "Partition 0": ("host-1", {"process-calls": 7})}
-    for task, (host, metrics) in told.items():
-        header = {"job-name": "yw", "job-id": "1", "source": f"TaskName-{task}", "host": host}
-        groups = {"org.apache.samza.container.TaskInstanceMetrics": metrics}
-        value = json.dumps({"header": {**header, "time": 7}, "metrics": groups})
-        found.append(TopicRecord(None, value.encode(), 1_000_000))
-    job.topics.records["metrics"] = found
+    job.topics.records["metrics"] = [
+        TopicRecord(None, task_report("yw", task, metrics, host=host, at_ms=7), 1_000_000)
+        for task, (host, metrics) in told.items()
+    ]
     job.topics.ranges = {(log, n): OffsetRange(0, 1_000) for log in (LOG, OTHER) for n in range(4)}
 
 

@@ -143,6 +143,20 @@ def test_a_cancel_comes_in_time_or_is_refused(
         assert client.check_about(RequestKind.COMMIT, MOVE).stage == stage.value
 
 
+@pytest.mark.parametrize("how", ["commit", "release", "cancel"])
+def test_what_is_held_is_let_go_or_gone_on_with_by_a_request_about_it(
+    job: Any, moving: Any, how: str
+) -> None:
+    """Each is a request of its own, and names the one that holds."""
+    state = moving(job.led_by_ours(), "0", "host-2")
+    group = state.groups["0"]
+    held = replace(group, action=replace(group.action, stage=Stage.HELD))
+    job.coordinator.state = replace(state, groups={**state.groups, "0": held})
+    with job.client() as client:
+        asked = getattr(client, how)(MOVE)
+    assert (asked.kind, asked.refers_to, asked.processor_id) == (how, MOVE, "0")
+
+
 def test_a_request_that_ended_cant_be_cancelled(job: Any) -> None:
     """Its outcome is told."""
     job.led_by_ours()

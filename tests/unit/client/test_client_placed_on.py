@@ -8,8 +8,9 @@ from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import StatusCode
 from tests.rig.memory_store import MemoryMetadataStore
+from tests.rig.placement_response import response
 
 pytestmark = pytest.mark.unit
 
@@ -52,12 +53,11 @@ class Stream:
         )
         said = "Successfully completed the container placement action started container on host "
         self.placement.write_response(
-            PlacementResponse(
-                uuid=uuid,
-                processor_id="0",
+            response(
+                uuid,
+                status,
                 deployment_id=deployment_id,
                 destination_host=asked or host,
-                status_code=status,
                 response_message=f"{said}{host}",
                 timestamp=NOW_MS,
             )

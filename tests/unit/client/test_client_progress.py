@@ -97,19 +97,6 @@ def test_progress_is_the_same_by_whatever_clocks_commits_are_dated(
     assert told is (bool(after) and max(after) > (before[-1] if before else after[0]))
 
 
-def test_commits_without_new_input_are_no_progress() -> None:
-    """A container that only repeats its offsets doesn't process."""
-    commits = [Checkpoint("t", at, {"k.in.0": 5}, offset=at) for at in (10, 20, 30)]
-    assert not task_progress("t", commits, 15).advanced
-
-
-def test_growth_between_two_commits_since_is_progress() -> None:
-    """When compaction took the older ones."""
-    commits = [Checkpoint("t", at, {"k.in.0": n}, offset=at) for at, n in ((20, 5), (30, 6))]
-    assert task_progress("t", commits, 15).advanced
-    assert not task_progress("t", commits[:1], 15).advanced
-
-
 def test_a_task_without_any_commit_has_none() -> None:
     """Not started yet, or its commits are too old to matter."""
     progress = task_progress("t", [Checkpoint("other", 20)], 15)

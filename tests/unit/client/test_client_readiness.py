@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from samza_dagster.lag import Judgement, Pace, StandbyStatus, published
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.naming import lag_topic
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -29,9 +29,7 @@ def publish(job: Any, as_of_ms: int) -> None:
 @pytest.fixture
 def behind(job: Any) -> Any:
     """Standby 0-0 has reported that it is 4,000 records behind."""
-    header = {"job-name": "yw", "job-id": "1", "source": f"TaskName-{TASK}", "host": "host-3"}
-    metrics = {"org.apache.samza.container.TaskInstanceMetrics": {GAUGE: "5999"}}
-    value = json.dumps({"header": {**header, "time": 5}, "metrics": metrics}).encode()
+    value = task_report("yw", TASK, {GAUGE: "5999"}, host="host-3", at_ms=5)
     job.topics.records["metrics"] = [TopicRecord(None, value, REPORTED_MS)]
     job.topics.ranges |= {(LOG, n): OffsetRange(0, 10_000 * (n == 0)) for n in range(4)}
     return job

@@ -16,6 +16,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 from samza_dagster.placement import texts
+from tests.rig.placement_response import response
 from tests.rig.recorded_am import WIRE
 
 pytestmark = pytest.mark.unit
@@ -55,15 +56,8 @@ def answer(
     message: str = texts.started("host-1"),
     processor: str = "0",
 ) -> PlacementResponse:
-    return PlacementResponse(
-        uuid="88b0d30c-d518-4307-9e8e-c8529eb30f04",
-        deployment_id="run-1",
-        processor_id=processor,
-        destination_host="LAST_SEEN",
-        status_code=status,
-        timestamp=at_ms,
-        response_message=message,
-    )
+    told = {"processor_id": processor, "destination_host": "LAST_SEEN"}
+    return response(status=status, timestamp=at_ms, response_message=message, **told)
 
 
 def budget(

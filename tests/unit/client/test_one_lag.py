@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.snapshots.found import Found, Job, Said
 from samza_dagster.snapshots.rows import replicas
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
 
@@ -96,11 +96,9 @@ def test_by_the_client(job: Any, case: Case) -> None:
     """From a metrics topic in memory. Its words are those of a snapshot, but for a former host's report."""
     record = stream.set_container_host(Author(HERE, "samza", job.now_ms), "0-0", HERE)
     job.store.put(record.namespace, record.key, record.value)
-    header = {"job-name": "yw", "job-id": "1", "source": f"TaskName-{TASK}", "time": 7}
-    group = {GAUGE: None if case.applied is None else str(case.applied)}
-    metrics = {"org.apache.samza.container.TaskInstanceMetrics": group}
-    value = json.dumps({"header": {**header, "host": case.from_host}, "metrics": metrics})
-    job.topics.records["metrics"] = [TopicRecord(None, value.encode(), CAME_MS)]
+    gauges = {GAUGE: None if case.applied is None else str(case.applied)}
+    value = task_report("yw", TASK, gauges, host=case.from_host, at_ms=7)
+    job.topics.records["metrics"] = [TopicRecord(None, value, CAME_MS)]
     job.topics.offsets_since = case.first_since
     if case.span is not None:
         job.topics.ranges[LOG, 0] = case.span

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +22,7 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
+from tests.rig.task_report import task_report
 
 TASK = "Standby-P 0-0"
 CONFIG = {
@@ -94,16 +94,13 @@ class World:
         gauge: str = "kafka-log-0-offset",
         ahead_ms: int = 0,
     ) -> None:
-        header = {
-            "job-name": "j",
-            "job-id": "1",
-            "source": source,
-            "host": "host-3",
-            "time": self.now + ahead_ms,
-            "exec-env-container-id": execution_id,
-        }
-        group = {"org.apache.samza.container.TaskInstanceMetrics": {gauge: applied}}
-        value = json.dumps({"header": header, "metrics": group}).encode()
+        value = task_report(
+            *("j", TASK, {gauge: applied}),
+            host="host-3",
+            at_ms=self.now + ahead_ms,
+            execution_id=execution_id,
+            source=source,
+        )
         self.records.append(TopicRecord(None, value, self.now))
 
     def new_records(self) -> list[TopicRecord]:

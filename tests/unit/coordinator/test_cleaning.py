@@ -14,22 +14,15 @@ from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
 from samza_dagster.placement.state import Group, JobState, PlacementAsk
 from tests.rig.memory_store import MemoryMetadataStore
+from tests.rig.placement_response import response
 
 pytestmark = pytest.mark.unit
 
 OLD, QUEUED, YOUNG = (f"{n}8b0d30c-d518-4307-9e8e-c8529eb30f04" for n in range(3))
 
 
-def response(uuid: str, at_ms: int) -> PlacementResponse:
-    return PlacementResponse(
-        uuid=uuid,
-        deployment_id="run-1",
-        processor_id="0",
-        destination_host="h",
-        status_code=StatusCode.FAILED,
-        timestamp=at_ms,
-        response_message="",
-    )
+def failed(uuid: str, at_ms: int) -> PlacementResponse:
+    return response(uuid, StatusCode.FAILED, timestamp=at_ms)
 
 
 class Reader:
@@ -38,7 +31,7 @@ class Reader:
     def snapshot(self) -> Snapshot:
         mail = [
             TopicRecord(f"response/{uuid}".encode(), json.dumps(value.to_wire()).encode(), 0, 0)
-            for uuid, value in ((OLD, response(OLD, 0)), (YOUNG, response(YOUNG, 9_000)))
+            for uuid, value in ((OLD, failed(OLD, 0)), (YOUNG, failed(YOUNG, 9_000)))
         ]
         return Snapshot({}, 9, (*mail, TopicRecord(b"request/\xff", b"x", 0, 1)))
 
@@ -47,7 +40,7 @@ def test_old_answers_go_and_what_waits_or_is_young_stays() -> None:
     """Each from its topic, by its key."""
     store = MemoryMetadataStore()
     for uuid in (OLD, QUEUED):
-        value = response(uuid, 0).to_json().encode()
+        value = failed(uuid, 0).to_json().encode()
         store.put(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}", value)
     store.put(PLACEMENT_NAMESPACE, f"no-uuid.{RESPONSE}", b"x")
     group = Group("0", Map(), queue=(PlacementAsk(QUEUED, "run-1", "0", "h", 0),))

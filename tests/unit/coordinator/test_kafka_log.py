@@ -60,19 +60,13 @@ def test_a_commit_is_tried_until_the_broker_is_back() -> None:
     assert len(writer.committed) == 1
 
 
-def test_a_commit_that_nothing_is_pending_of_is_no_commit() -> None:
+@pytest.mark.parametrize("answers", [["lost"], ["away", "lost"]], ids=["at once", "at a later try"])
+def test_a_commit_that_nothing_is_pending_of_is_no_commit(answers: list[str]) -> None:
     """The writer gave up its client: nobody may act as if the step were durable."""
-    writer = Writer(["lost"])
+    writer = Writer(answers)
     with pytest.raises(Unreachable):
         log_over(writer).commit([("job", {})], ())
     assert writer.committed == []
-
-
-def test_a_commit_that_is_lost_while_it_is_waited_for_is_no_commit() -> None:
-    """The same, at a later try."""
-    writer = Writer(["away", "lost"])
-    with pytest.raises(Unreachable):
-        log_over(writer).commit([("job", {})], ())
 
 
 def test_an_older_pending_commit_doesnt_stand_for_the_new_one() -> None:

@@ -23,7 +23,6 @@ from samza_dagster.placement.state import (
     Group,
     Incarnation,
     JobState,
-    Lag,
     Phase,
     Processor,
     Role,
@@ -52,15 +51,6 @@ def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -
     found = [told.lags[0].ready_in_ms for told in world.told if isinstance(told, LagObserved)]
     assert found == [500, None, 500, 4_000, 3_000, 2_000]
     assert world.read_published == 4
-
-
-def test_a_report_of_a_host_that_is_ahead_hides_none_of_where_the_standby_runs_now() -> None:
-    """It came from another host, whose clock was 100 s ahead, and both are read in one round."""
-    world = World()
-    world.report(2, execution_id="e0", ahead_ms=100_000)
-    world.report(4)
-    world.observer().observe()
-    assert world.told == [LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))]
 
 
 def test_without_a_standby_that_runs_no_end_is_asked_for() -> None:

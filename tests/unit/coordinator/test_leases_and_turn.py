@@ -77,24 +77,6 @@ def test_a_shorter_lease_counts_only_once_the_longer_ones_are_over() -> None:
     assert leases.next_beat_ms == 10_000
 
 
-def test_a_beat_is_due_a_third_of_the_lease_after_the_leaders_last_record() -> None:
-    """Other commits prove as much to agents, and show nothing to whoever reads that record."""
-    leases = LeaseTerms.of(LIMITS, before_ms=0, began_ms=0)
-    leases.committed(9_999)
-    assert leases.next_beat_ms == 10_000
-    leases.committed(9_999, with_leader=True)
-    assert leases.next_beat_ms == 19_999
-
-
-def test_what_was_counted_is_due_sooner() -> None:
-    """After five seconds, and never later than a beat."""
-    leases = LeaseTerms.of(LIMITS, before_ms=0, began_ms=0)
-    leases.committed(1_000, with_leader=True)
-    assert leases.next_count_ms == 6_000
-    short = LeaseTerms.of(replace(LIMITS, lease_ms=3_000), before_ms=0, began_ms=0)
-    assert short.next_count_ms == short.next_beat_ms == 1_000
-
-
 @dataclass
 class FakeTopic:
     """A state topic with a leader's record, whose writes the test makes."""

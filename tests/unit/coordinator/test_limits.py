@@ -56,21 +56,6 @@ def test_every_setting_is_described() -> None:
         assert key in keys
 
 
-def test_a_config_without_any_has_the_defaults() -> None:
-    """Of Samza where it has the setting."""
-    limits = limits_of({})
-    assert (limits.container_memory_mb, limits.retry_count, limits.retry_window_ms) == (
-        1024,
-        8,
-        300_000,
-    )
-    assert (limits.lease_ms, limits.fencing, limits.host_affinity) == (
-        120_000,
-        Fencing.LEASE,
-        False,
-    )
-
-
 def test_samzas_own_and_older_names_are_read() -> None:
     """The newer one wins; -1 retries never flap."""
     limits = limits_of(
@@ -85,6 +70,7 @@ def test_samzas_own_and_older_names_are_read() -> None:
     assert (limits.container_memory_mb, limits.container_cores) == (300, 3)
     assert limits.retry_count == UNLIMITED
     assert limits.host_affinity
+    assert limits_of({"cluster-manager.container.retry.count": "3"}).retry_count == 3
 
 
 @given(st.sampled_from(SETTINGS), st.text(max_size=12) | st.integers().map(str))

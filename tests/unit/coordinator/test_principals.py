@@ -344,17 +344,6 @@ def test_a_start_whose_login_cannot_be_made_waits_and_is_not_called_failed() -> 
     assert not effects.has_unadmitted
 
 
-def test_a_start_that_waits_for_the_brokers_and_was_given_up_never_leaves() -> None:
-    """Its successor may run by then."""
-    brokers = Brokers(away=Unreachable("create a login", seen="no answer"))
-    effects = runner(brokers, [])
-    effects.run(commands.StartContainer("0", "x-1", "h1", "r1"))
-    brokers.away = None
-    effects.start_again(lambda _: False)
-    assert brokers.calls == []
-    assert not effects.has_unadmitted
-
-
 def test_a_reservation_takes_the_launch_along_and_admits_nobody() -> None:
     """The login's file without the login at the brokers; the JobModel comes with the start."""
     asked: list[dict[str, Any]] = []

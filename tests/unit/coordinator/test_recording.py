@@ -100,16 +100,3 @@ def test_what_stopped_stays_so_in_later_terms_of_the_process(tmp_path: Path) -> 
     recorder.begin(3, {}, state)
     recorder.record(event, state)
     assert path.read_bytes() == whole
-
-
-def test_a_later_term_goes_on_without_a_recording_where_its_beginning_finds_no_room(
-    tmp_path: Path,
-) -> None:
-    """The job would have no leader for the sake of its log."""
-    path = tmp_path / "events.jsonl"
-    recorder = JsonLinesRecorder(path)
-    recorder.begin(1, {}, JobState("demo"))
-    whole = path.read_bytes()
-    with room_for(len(whole) + 9):
-        recorder.begin(2, {}, JobState("demo"))
-    assert path.read_bytes() == whole

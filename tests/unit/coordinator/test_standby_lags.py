@@ -13,7 +13,6 @@ from samza_dagster.coordinator.standby_lags import (
     running_standbys,
     store_parts,
 )
-from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.changelogs import StoreChangelog
@@ -61,24 +60,6 @@ def test_records_are_summed_and_the_part_ready_last_decides() -> None:
         lags.note(report(2, 100 * second - 1, 1_000 * second), 50_000 + 1_000 * second)
         found = told(lags, ends(500, 240), 50_100 + 1_000 * second)
     assert found == (Lag("0-0", 340, 3_000, 52_100),)
-
-
-def test_after_a_start_one_report_is_enough_with_a_published_pace() -> None:
-    """100 offsets a second and 200: the one ready last decides. Two reports of its own tell more."""
-    paces = {
-        ("Standby-P 0-0", "lab", 0): Pace(100, 0, 0, 11, 10_000),
-        ("Standby-P 2-0", "lab", 2): Pace(200, 0, 0, 11, 10_000),
-    }
-    newest = NewestReadiness({"0-0": Published("0-0", 0, 0, StandbyStatus.READY, "", paces)})
-    lags = StandbyLags(current_ms=15_000)
-    lags.note(report(0, 99, 1_000) | report(2, 99, 1_000), 50_000)
-    assert not lags.are_timed(PARTS["0-0"])
-    due = lags.due(STANDBYS, PARTS, 50_000)
-    found = lags.lags(due, PARTS, ends(500, 240), 50_000, newest)
-    assert found == (Lag("0-0", 540, 4_000, 50_000),)
-    lags.note(report(0, 299, 2_000) | report(2, 239, 2_000), 51_000)
-    assert told(lags, ends(500, 240), 51_000) == (Lag("0-0", 200, 1_000, 51_000),)
-    assert lags.are_timed(PARTS["0-0"])
 
 
 def test_a_report_is_set_against_the_end_once() -> None:
@@ -162,17 +143,6 @@ def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     assert told(lags, ends(10), 200) == (Lag("0-0", 9, None, 200),)
     lags.note(report(0, 4, 9, "") | report(2, 9, 9, ""), 300)
     assert told(lags, ends(10), 300) == (Lag("0-0", 5, None, 300),)
-
-
-@pytest.mark.parametrize(
-    "span", [{}, {("log", 0): OffsetRange(0, 3)}, {("log", 0): OffsetRange(0, 0)}]
-)
-def test_what_cannot_be_counted_is_unknown(span: dict[tuple[str, int], OffsetRange]) -> None:
-    """No changelog, or one that ends before what was applied, empty or not: never 0, never ready."""
-    lags = StandbyLags(current_ms=15_000)
-    lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
-    found = told(lags, {("log", 2): OffsetRange(0, 10)} | span, 100)
-    assert found == (Lag("0-0", None, None, 100),)
 
 
 def test_what_a_processor_has_to_apply_is_in_its_job_model() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
+from tests.rig import placement_response
 
 pytestmark = pytest.mark.unit
 
@@ -33,15 +34,7 @@ def response(
     deployment: str = "run-2",
     at: int = 0,
 ) -> PlacementResponse:
-    return PlacementResponse(
-        uuid=asked,
-        deployment_id=deployment,
-        processor_id="0",
-        destination_host="h",
-        status_code=status,
-        timestamp=at,
-        response_message="",
-    )
+    return placement_response.response(asked, status, deployment_id=deployment, timestamp=at)
 
 
 def select(**given_: object) -> tuple[Removal, ...]:

@@ -12,9 +12,10 @@ import pytest
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata import ContainerPlacementMetadataStore
 from samza_dagster.metadata.coordinator_stream import decode_key
-from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model import PlacementRequest, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.memory_store import MemoryMetadataStore
+from tests.rig.placement_response import response
 
 pytestmark = pytest.mark.unit
 
@@ -42,18 +43,6 @@ def store(
     )
 
 
-def response(uuid: str, status: StatusCode = StatusCode.IN_PROGRESS) -> PlacementResponse:
-    return PlacementResponse(
-        uuid=uuid,
-        deployment_id="run",
-        processor_id="0",
-        destination_host="h",
-        status_code=status,
-        timestamp=50,
-        response_message="m",
-    )
-
-
 @pytest.mark.parametrize("fields", [{"uuid": "x"}, {"timestamp_ms": -1}, {"request_expiry_ms": -1}])
 def test_a_request_that_nobody_could_read_is_not_written(
     store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore, fields: dict[str, object]
@@ -71,7 +60,7 @@ def test_reading_and_deleting(store: ContainerPlacementMetadataStore) -> None:
     assert store.read_request(UUID_A) is None
     assert store.read_response(UUID_A) is None
     store.write_request("run", "0", "h")
-    store.write_response(response(UUID_A))
+    store.write_response(response(UUID_A, StatusCode.IN_PROGRESS))
     store.write_response(response(UUID_A, StatusCode.SUCCEEDED))
     request, newest = store.read_request(UUID_A), store.read_response(UUID_A)
     assert isinstance(request, PlacementRequest)

@@ -1,8 +1,7 @@
-"""What goes beyond the promises of every `MetadataStore` (`test_stores_alike.py`): a log, writing callbacks, a store without a log."""
+"""A client over a store that keeps no log: what goes beyond `test_stores_alike.py`."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
 
 import pytest
@@ -15,8 +14,9 @@ from samza_dagster.metadata import (
     Watch,
 )
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import StatusCode
 from tests.rig.memory_store import MemoryMetadataStore
+from tests.rig.placement_response import response
 
 pytestmark = pytest.mark.unit
 
@@ -42,39 +42,6 @@ class KeyedStore(MemoryMetadataStore):
         return super().watch(namespaces, on_change)
 
 
-def test_one_that_keeps_a_log_tells_overwritten_values_too() -> None:
-    """A history shows each status; when a value was written is known of deleted ones, too."""
-    store = MemoryMetadataStore(now_ms=lambda: 7)
-    writes = [b"1", None, b"2"]
-    for value in writes:
-        store.remove("n", "k") if value is None else store.put("n", "k", value)
-    told = [Change("n", "k", value, at, 7) for at, value in enumerate(writes)]
-    assert (list(store.changes("n", 0)[0]), store.written) == (told, told)
-    store.remove("n", "k")
-    assert store.written_ms("n", ["k", "never"]) == {"k": 7}
-
-
-def test_a_callback_may_write_fail_and_close() -> None:
-    """It runs in the watch's own thread, holding no lock."""
-    store = MemoryMetadataStore()
-    done = threading.Event()
-
-    def on_change(change: Change) -> None:
-        if change.key == "bad":
-            raise RuntimeError
-        if change.key == "ask":
-            store.put("n", "answer", b"")
-        if change.key == "answer":
-            watch.close()
-            done.set()
-
-    watch = store.watch({"n"}, on_change)
-    store.put("n", "bad", b"")
-    store.put("n", "ask", b"")
-    assert done.wait(5)
-    assert store.get("n", "answer") == b""
-
-
 def test_a_client_asks_and_waits_over_a_store_without_a_log() -> None:
     """It hears how its request ends; what was overwritten before it looked is nowhere."""
     store, author = KeyedStore(), Author("h1", "samza", 1)
@@ -93,17 +60,7 @@ def test_a_client_asks_and_waits_over_a_store_without_a_log() -> None:
         (request,) = coordinator.requests()
         coordinator.delete_request(asked)
         for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
-            coordinator.write_response(
-                PlacementResponse(
-                    uuid=asked,
-                    deployment_id=request.deployment_id,
-                    processor_id=request.processor_id,
-                    destination_host=request.destination_host,
-                    status_code=status,
-                    timestamp=request.timestamp,
-                    response_message="m",
-                )
-            )
+            coordinator.write_response(response(asked, status, timestamp=request.timestamp))
         assert client.wait(asked, timeout_s=5).status_code is StatusCode.SUCCEEDED
         told, _ = client.responses_since(since)
         assert [response.status_code for _, response in told] == [StatusCode.SUCCEEDED]

@@ -7,7 +7,7 @@ from typing import Any
 
 from samza_dagster.placement.audit_form import END, START, Rule
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Predecessor, digest_of
-from samza_dagster.placement.verification import AuditViolation, verify
+from samza_dagster.placement.verification import verify
 
 TICK_MS = 7
 
@@ -47,6 +47,7 @@ class Chronicle:
         self.epoch += 1
         group_id = processor_id.split("-", maxsplit=1)[0]
         content: dict[str, Any] = {
+            "kind": START,
             "deployment_id": "1-a",
             "group_id": group_id,
             "processor_id": processor_id,
@@ -63,7 +64,7 @@ class Chronicle:
                 if life.group_id == group_id
             ),
         }
-        record = self._append(kind=START, **(content | fields))
+        record = self._append(**(content | fields))
         self.undead[record.execution_id] = self.not_ended[processor_id] = record
         return record
 
@@ -116,17 +117,10 @@ class Chronicle:
         return record
 
 
-def found(records: list[AuditRecord], number: int = 1) -> AuditViolation:
-    """The violation of records whose chain is right."""
-    violation = verify(chained(records, number)).violation
-    assert violation is not None
-    assert violation.seen
-    return violation
-
-
 def broken(records: list[AuditRecord]) -> tuple[int, Rule]:
-    """Its position and rule."""
-    violation = found(records)
+    """Position and rule of the violation of records whose chain is right."""
+    violation = verify(chained(records)).violation
+    assert violation is not None
     return violation.position, violation.rule
 
 

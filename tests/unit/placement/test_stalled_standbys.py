@@ -1,4 +1,4 @@
-"""A standby that lives but applies nothing is restarted, when nothing is lost by it."""
+"""A standby that stalls again and again, or by another leader's clock; `failover.scenes` tells the rest."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Ended, Phase
 from tests.simulation.steps import handle
-from tests.unit.placement.scenes import Scene, ask, running
+from tests.unit.placement.scenes import Scene, running
 
 pytestmark = pytest.mark.unit
 
@@ -22,53 +21,10 @@ HALF_AN_HOUR_MS = 1_800_000
 HOUR_MS = 3_600_000
 
 
-def stall(
-    world: Scene, processor_id: str, execution_id: str = "", *, for_ms: int = NOTICED_MS
-) -> None:
-    """It is told that the processor, or that incarnation, stands still."""
-    named = execution_id or world.execution(processor_id)
-    assert named is not None
+def stall(world: Scene, for_ms: int = NOTICED_MS) -> None:
+    """It is told that 0-0 stands still."""
     why = "it stands at offset 3, the end is 9"
-    handle(world, ev.StandbyStalled(world.now_ms, named, why, for_ms))
-
-
-def test_a_standby_that_stands_still_is_stopped_and_starts_on_its_own_host() -> None:
-    """Its active runs on; it counts as a failure of a standby, and as a stall."""
-    world = running()
-    active, stalled = world.execution("0"), world.execution("0-0")
-    stall(world, "0-0")
-    assert world.stopped() == ["0-0"]
-    world.until_all_run()
-    assert world.started() == [("0-0", "host-2")]
-    assert world.execution("0") == active
-    assert world.execution("0-0") != stalled
-    assert world.how_replaced("0-0") == Ended.DEAD
-    counted = world.counted()
-    assert (counted["stalled-standbys"], counted["standby-failures"]) == (1, 1)
-
-
-def test_an_active_is_never_stopped_for_it() -> None:
-    """Whoever says so is wrong."""
-    world = running()
-    stall(world, "0")
-    assert world.stopped() == []
-
-
-def test_nobody_is_stopped_while_the_active_is_down() -> None:
-    """A standby that is behind is still the best there is."""
-    world = running()
-    world.crash("0")
-    world.until_phase("0", Phase.REQUESTING)
-    stall(world, "0-0")
-    assert world.stopped() == []
-
-
-def test_an_action_of_its_group_comes_first() -> None:
-    """It is said again when the action has ended."""
-    world = running()
-    world.submit(ask("0", "host-3", hold=True))
-    stall(world, "0-0")
-    assert world.stopped() == []
+    handle(world, ev.StandbyStalled(world.now_ms, world.execution("0-0"), why, for_ms))
 
 
 def stalls_for_ever(world: Scene, for_ms: int) -> list[tuple[int, str | None]]:
@@ -79,7 +35,7 @@ def stalls_for_ever(world: Scene, for_ms: int) -> list[tuple[int, str | None]]:
         stands_ms = world.now_ms - started
         host, seen = world.placed("0-0"), len(world.stopped())
         if stands_ms >= NOTICED_MS:
-            stall(world, "0-0", for_ms=stands_ms)
+            stall(world, stands_ms)
         if len(world.stopped()) > seen:
             restarts.append((world.now_ms - began, host))
             world.until_all_run()
@@ -129,7 +85,7 @@ def test_after_it_applied_for_half_an_hour_a_stall_is_a_first_one() -> None:
             world.wait(min(60_000, last + HALF_AN_HOUR_MS + NOTICED_MS - world.now_ms))
             world.until_all_run()
         place = world.placed("0-0")
-        stall(world, "0-0", for_ms=world.now_ms - last - applied_ms)
+        stall(world, world.now_ms - last - applied_ms)
         world.until_all_run()
         assert (world.placed("0-0") == place) is first
         assert (len(world.processor("0-0").stalled_at_ms) == 1) is first

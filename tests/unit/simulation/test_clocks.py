@@ -26,24 +26,6 @@ def test_when_is_the_first_time_at_which_a_clock_shows_a_value(
     assert at_ms == since or clock.read(at_ms - 1) < base + later
 
 
-def test_a_change_of_rate_makes_no_jump() -> None:
-    """A clock goes on from what it shows."""
-    clock = Clock(0, 0, 10_000)
-    before = clock.read(1_000_000)
-    clock.set_rate(1_000_000, -10_000)
-    assert clock.read(1_000_000) == before
-    assert clock.read(2_000_000) == before + 990_000
-
-
-def test_a_lease_counts_from_when_it_was_asked_for() -> None:
-    """A reply that comes late shortens what is left."""
-    host = HostClocks(0)
-    grant = host.asked(1_000, epoch=1, lease_ms=LEASE)
-    assert host.remaining(1_000 + 12_000, grant) == LEASE - 12_000
-    assert host.ends_at(5_000, grant) == 1_000 + LEASE
-    assert host.remaining(1_000 + LEASE, grant) == 0
-
-
 def test_a_paused_machine_finds_its_lease_over() -> None:
     """Its boot time stood still, and the wall clock, set right, tells."""
     host = HostClocks(0)

@@ -85,13 +85,6 @@ def test_a_broken_rule_is_told_as_soon_as_it_is_found(
     assert any(" events  " in line for line in lines[told:]), "the progress goes on after it"
 
 
-def test_the_help_has_examples(runner: CliRunner) -> None:
-    """Nothing is run for it."""
-    result = runner.invoke(command, ["--help"])
-    assert result.exit_code == 0
-    assert "Examples:" in result.stdout
-
-
 def test_a_script_is_played_again(runner: CliRunner, tmp_path: Path) -> None:
     """Move by move, event by event."""
     history = simulate(11, 60)
@@ -148,30 +141,3 @@ def test_a_log_of_two_terms_is_told(runner: CliRunner, tmp_path: Path) -> None:
         "expected": "true",
         "seen": "false",
     }
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[1]"])
-def test_a_file_that_is_no_script_is_refused(runner: CliRunner, tmp_path: Path, text: str) -> None:
-    """With what was seen, and what would be right."""
-    path = tmp_path / "script.json"
-    path.write_text(text, encoding="utf-8")
-    result = runner.invoke(command, ["--replay", str(path)])
-    assert result.exit_code != 0
-
-
-def test_one_thing_is_replayed_at_a_time(runner: CliRunner, tmp_path: Path) -> None:
-    """A script or a log."""
-    path = tmp_path / "x"
-    path.write_text("", encoding="utf-8")
-    result = runner.invoke(command, ["--replay", str(path), "--log", str(path)])
-    assert result.exit_code == 2
-
-
-def test_one_kind_of_trouble_may_be_named(runner: CliRunner) -> None:
-    """Of the small world's troubles; another name is refused with those that there are."""
-    small = ["--small-world", "--states", "50"]
-    result = runner.invoke(command, [*small, "--trouble", "a duplicate", "--json"])
-    assert list(json.loads(result.stdout)["small_worlds"]) == ["a duplicate"]
-    refused = runner.invoke(command, [*small, "--trouble", "bad weather"])
-    assert refused.exit_code == 2
-    assert "'a lost host'" in refused.stderr

@@ -6,8 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Ended, Fencing, Limits
+from samza_dagster.placement.state import Fencing, Limits
 from tests.simulation.brokers import VirtualBrokers
 from tests.simulation.judges.invariants import InvariantJudge
 from tests.simulation.moves import Move
@@ -27,10 +26,10 @@ HOSTS = ("host-1", "host-2", "host-3", "host-4")
 LAYOUT = "0,0-0"
 
 
-def running(limits: Limits | None = None) -> World:
+def running() -> World:
     """Active 0 runs on host-1, its standby on another."""
     world = World.of(HOSTS, judge=InvariantJudge())
-    world.deploy({"0": ("0", "0-0")}, last_seen={"0": "host-1"}, limits=limits)
+    world.deploy({"0": ("0", "0-0")}, last_seen={"0": "host-1"})
     for host in HOSTS:
         world.register(host)
     world.settle()
@@ -72,73 +71,6 @@ def test_a_coordinator_with_another_config_doesnt_go_on_with_the_deployment(chan
     assert world.state.limits.max_standbys == 1
 
 
-def test_a_shorter_lease_counts_once_the_longer_ones_before_it_are_over() -> None:
-    """What the leader before granted may run on; this one grants its own, and so says the next."""
-    world = running(Limits(lease_ms=60_000))
-    did(world, "restart", "lease_ms=15000")
-    assert world.state.limits.lease_ms == 60_000
-    for host in HOSTS:
-        did(world, "register", host)
-    grant = world.hosts["host-1"].grant
-    assert grant is not None
-    assert grant.lease_ms == 15_000
-    did(world, "restart", "")
-    assert world.state.limits.lease_ms == 60_000
-    for host in HOSTS:
-        did(world, "register", host)
-    did(world, "wait", 64_001)
-    did(world, "restart", "")
-    assert world.state.limits.lease_ms == 15_000
-
-
-def test_a_deployment_decides_whether_fault_domains_count() -> None:
-    """`cluster-manager.fault-domain-aware.standby.enabled`: agents tell them in any case."""
-    world = World.of(HOSTS, judge=InvariantJudge(), domains=dict.fromkeys(HOSTS, "rack-1"))
-    world.deploy({"0": ("0", "0-0")})
-    for host in HOSTS:
-        world.register(host)
-    world.settle()
-    assert len(world.processes()) == 1
-    did(world, "deploy", "run-2", LAYOUT, "", "fault_domains=False")
-    world.settle()
-    assert len(world.processes()) == 2
-    did(world, "restart", "")
-    for host in HOSTS:
-        did(world, "register", host)
-    assert {host.fault_domain for host in world.state.hosts.values()} == {""}
-    did(world, "deploy", "run-3", LAYOUT, "", "fault_domains=True")
-    world.settle()
-    assert len(world.processes()) == 1
-
-
-def test_a_fence_counts_once_every_container_has_a_login_of_its_own() -> None:
-    """Before that the brokers would shut out somebody whom nobody is."""
-    world = running()
-    did(world, "deploy", "run-2", LAYOUT, "", "fencing=broker")
-    assert world.state.limits.fencing is Fencing.LEASE
-    world.settle()
-    assert world.brokers.logins == {p.execution_id for p in world.processes()}
-    did(world, "restart", "")
-    assert world.state.limits.fencing is Fencing.BROKER
-
-
-def test_who_was_let_in_and_launched_by_nobody_isnt_launched_under_another_config() -> None:
-    """From the fence to leases and back: a login stands for whoever was launched with it."""
-    world = running(Limits(fencing=Fencing.BROKER))
-    world.emitted = []
-    did(world, "kill", "host-1", "0")
-    world.until(lambda: bool(world.sent(cmd.StartContainer)))
-    [start] = world.sent(cmd.StartContainer)
-    assert start.execution_id in world.brokers.logins
-    assert start.execution_id not in world.hosts[start.host].journal
-    for number, fencing in enumerate(("lease", "broker"), 2):
-        did(world, "deploy", f"run-{number}", LAYOUT, "", f"fencing={fencing}")
-        world.settle()
-        assert start.execution_id not in {p.execution_id for p in world.processes()}
-    assert start.execution_id not in world.brokers.strangers
-    assert world.brokers.strangers
-
-
 def test_a_process_logs_in_as_it_was_launched() -> None:
     """Not as what is said of its start later, by a coordinator with another config."""
     brokers = VirtualBrokers(fencers={1, 3}, logins={"j-1", "j-2"})
@@ -148,24 +80,6 @@ def test_a_process_logs_in_as_it_was_launched() -> None:
     for execution_id in ("j-1", "j-2", "j-3"):
         brokers.shut_out(execution_id)
     assert brokers.refused == {"j-1"}
-
-
-def test_without_a_fence_any_more_a_lost_container_ends_by_its_lease() -> None:
-    """A fence that was commanded isn't waited for: nobody is there to carry it out."""
-    world = running(Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000))
-    world.emitted = []
-    did(world, "freeze", "host-1", "suspend")
-    did(world, "wait", 11_000)
-    [fence] = world.sent(cmd.FencePrincipal)
-    did(world, "fence-unanswered", 0)
-    did(world, "deploy", "run-2", LAYOUT, "", "fencing=lease")
-    [orphan] = world.state.groups["0"].orphans
-    assert (orphan.incarnation.execution_id, orphan.fencing) == (fence.execution_id, False)
-    for host in HOSTS[1:]:
-        did(world, "register", host)
-    did(world, "wait", 40_000)
-    ends = [c.record for c in world.sent(cmd.RecordCertificate) if c.record.kind == "end"]
-    assert fence.execution_id in {e.execution_id for e in ends if e.how == Ended.LEASE}
 
 
 def test_what_is_in_force_is_the_longer_lease_and_a_fence_that_reaches_everybody() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Limits, Phase, PlacementAsk
+from samza_dagster.placement.state import Limits, PlacementAsk
 from tests.simulation.coordinators import ProcessState
 from tests.simulation.hosts import Life
 from tests.simulation.moves import Move
@@ -43,27 +43,6 @@ def life(world: World, processor_id: str) -> Life:
     return world.entry(processor_id).life
 
 
-def test_a_silent_host_is_lost_and_its_containers_die_with_the_lease() -> None:
-    """The warden kills at the end of the lease; the leader hears of the silence alone."""
-    world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=30_000))
-    did(world, "cut", "host-1", "both")
-    did(world, "wait", 11_000)
-    assert not world.state.hosts["host-1"].alive
-    assert process(world, "0").released
-    did(world, "wait", 20_000)
-    assert all(p.host != "host-1" for p in world.processes())
-
-
-def test_a_link_that_is_cut_one_way_lets_the_lease_run_out() -> None:
-    """The host is heard, so it isn't lost, but no reply renews its lease."""
-    world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=15_000))
-    did(world, "wait", 30_000)
-    did(world, "cut", "host-1", "in")
-    did(world, "wait", 16_000)
-    assert world.state.hosts["host-1"].alive
-    assert "host-1" not in {p.host for p in world.processes()}
-
-
 @pytest.mark.parametrize("how", ["suspend", "pause"])
 def test_a_frozen_container_outlives_its_lease_until_it_thaws(how: str) -> None:
     """Nobody can kill it while nothing runs; then the warden is first."""
@@ -75,27 +54,6 @@ def test_a_frozen_container_outlives_its_lease_until_it_thaws(how: str) -> None:
     assert process(world, "0").frozen
     did(world, "wait", 1)
     assert "host-1" not in {p.host for p in world.processes()}
-
-
-def test_a_late_grant_counts_from_the_ask() -> None:
-    """It can't lengthen a life beyond one lease after the leader answered."""
-    world = running(limits=Limits(host_timeout_ms=60_000, lease_ms=30_000))
-    host = world.hosts["host-1"]
-    did(world, "late-grant", "host-1")
-    assert host.lease_left(world.true_ms) == 20_000
-    did(world, "wait", 5_000)
-    did(world, "grant", "host-1")
-    assert host.lease_left(world.true_ms) == 25_000
-
-
-def test_a_leader_that_cannot_commit_grants_less_and_less() -> None:
-    """All its leases end within one lease of its last commit."""
-    world = running(limits=Limits(lease_ms=30_000))
-    did(world, "store-cut")
-    did(world, "wait", 20_000)
-    assert world.hosts["host-1"].lease_left(world.true_ms) == 10_000
-    did(world, "wait", 11_000)
-    assert not world.processes()
 
 
 def test_whoever_takes_over_may_die_between_its_first_commands() -> None:
@@ -116,32 +74,6 @@ def test_whoever_takes_over_may_die_between_its_first_commands() -> None:
     assert world.where("0") is not None
 
 
-def test_whoever_deploys_may_be_paused_between_the_commands_of_that() -> None:
-    """There was nothing to recover; what it hadn't said goes out when it wakes."""
-    world = running()
-    did(world, "pause-heir", 1, 0)
-    did(world, "deploy", "run-2", "0,0-0;1,1-0")
-    assert world.state.deployment_id == "run-2"
-    assert world.leader.standing is ProcessState.PAUSED
-    assert len(world.leader.unsent) > 1
-    world.settle()
-    assert world.led()
-    assert set(world.phases().values()) == {Phase.RUNNING}
-
-
-def test_a_crash_between_commands_leaves_the_rest_unsent() -> None:
-    """The step is durable; the next leader says again what was lost."""
-    world = running()
-    did(world, "crash", 0)
-    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    assert world.leader.standing is ProcessState.DEAD
-    assert world.action("0") is not None
-    assert not world.leader.requests.pending
-    world.settle()
-    assert world.leader.epoch == 2
-    assert world.where("0") == "host-3"
-
-
 def test_a_zombies_commands_reach_only_hosts_that_follow_it() -> None:
     """What it had committed may arrive late, but not where a newer leader is known."""
     world = running()
@@ -157,17 +89,6 @@ def test_a_zombies_commands_reach_only_hosts_that_follow_it() -> None:
     assert world.responses_to("u1")[-1][0] == "SUCCEEDED"
 
 
-def test_a_command_of_an_old_leader_is_dropped_at_registration() -> None:
-    """An agent refuses an epoch lower than the highest that it has seen."""
-    world = running()
-    did(world, "kill-leader")
-    stale = world.hosts["host-1"].commands
-    stale.append((1, world.sent(type(world.emitted[-1]))[-1]))  # type: ignore[index]
-    did(world, "take-over")
-    did(world, "register", "host-1")
-    assert all(epoch == 2 for epoch, _ in world.hosts["host-1"].commands)
-
-
 def test_no_job_model_is_released_without_a_lease_or_beside_another_process() -> None:
     """Both conditions of the agent."""
     world = running()
@@ -181,29 +102,6 @@ def test_no_job_model_is_released_without_a_lease_or_beside_another_process() ->
     neighbour = world.entry("0-0")
     host.journal = {neighbour.execution_id: neighbour, **host.journal}
     assert not host.may_release(world.true_ms, entry)
-
-
-def test_a_report_that_is_delayed_is_overtaken() -> None:
-    """And still comes, some time."""
-    world = running()
-    did(world, "kill", "host-1", "0")
-    did(world, "delay", "host-1")
-    assert not world.hosts["host-1"].reports
-    assert world.phases()["0"] is Phase.RUNNING
-    did(world, "late", "host-1", 0)
-    assert world.phases()["0"] is not Phase.RUNNING
-
-
-def test_lost_acknowledgements_make_a_new_agent_do_it_again() -> None:
-    """Everything is idempotent by its id."""
-    world = running()
-    did(world, "trouble", "host-3", "lost-acks")
-    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    world.until(lambda: bool(world.hosts["host-3"].unacknowledged))
-    did(world, "agent-restart", "host-3")
-    assert world.hosts["host-3"].commands
-    world.settle()
-    assert world.where("0") == "host-3"
 
 
 def test_a_fork_goes_its_own_way() -> None:
