@@ -6,6 +6,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from judged_runs import drained_world
 from placement_runs import placement_job
 
@@ -15,8 +20,8 @@ from tests.rig.stepped_job import SteppedJob
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
 SUCCESS = dg.DagsterRunStatus.SUCCESS
-AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
-"""QUEUED is for runs of a code location alone, which these aren't."""
+QUEUED = dg.DagsterRunStatus.QUEUED
+UNDER_WAY = [QUEUED, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 
 @pytest.fixture
@@ -43,11 +48,14 @@ def other(
 ) -> dg.DagsterRun:
     """Another drain; of a partition without a host in its config."""
     job = placement_job(JOB)
+    # One in the queue is of a code location, which starts it.
+    here = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__")
     return instance.create_run_for_job(
         job,
         run_config={"ops": {"plan_drain_host": {"config": {"host": host, **config}}}},
         status=status,
         tags={**job.run_tags, **(tags or {})},
+        remote_job_origin=RemoteJobOrigin(here, JOB),
     )
 
 
@@ -67,11 +75,13 @@ def went_to(world: SteppedJob) -> set[str]:
     return {host for kind, (_, host) in pairs if kind != "stop-standby"}
 
 
-@pytest.mark.parametrize("status", [*AT_WORK], ids=lambda status: str(status.value))
+@pytest.mark.parametrize("status", UNDER_WAY, ids=lambda status: str(status.value))
 def test_no_container_goes_to_a_host_that_another_run_drains(
     world: SteppedJob, instance: dg.DagsterInstance, status: dg.DagsterRunStatus
 ) -> None:
-    """They chose each other's hosts: neither was empty in the end. A warm standby there is no use."""
+    """They chose each other's hosts: neither was empty in the end. A warm standby there is no use; a run that
+    waits in the queue will drain its host as well.
+    """
     created = other(instance, status)
     told = drain(instance, dry_run=True).output_for_node("plan_drain_host", "preview")
     assert f"0-0 5 records behind on host-2, which run {created.run_id} drains" in told
