@@ -247,7 +247,8 @@ def restores(tables: Tables, at: datetime) -> Speeds:
     """Return how fast standbys restored in the day before `at`, by host."""
     restoring = _field("lag_records") > _field("apply_per_s")
     restoring &= (_field("apply_per_s") > _field("write_per_s")) & _field("host").is_valid()
-    seen = _day_before(tables, at, restoring, "host", "apply_per_s")
+    seen = _day_before(tables, at, restoring, "host", "apply_per_s", "snapshot_time")
+    seen = seen.sort_by("snapshot_time")
     newest = seen.slice(max(0, seen.num_rows - MOST_PACES)).to_pylist()
     return speeds(((row["host"], row["apply_per_s"]) for row in newest), (), 0.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -183,7 +184,7 @@ def summary_metadata(plan: UnitsPlan, result: Result, after: Sequence[HostRow]) 
         **longest_downtime(back),
     }
     if downs:
-        metadata["down_seconds_median"] = downs[len(downs) // 2]
+        metadata["down_seconds_median"] = median(downs)
         metadata["down_seconds_most"] = downs[-1]
     began = [r.asked_ms for r in back if r.asked_ms is not None]
     ended = [r.back_ms for r in back if r.back_ms is not None]
@@ -284,7 +285,7 @@ def standby_cost(
 ) -> dict[str, str | float]:
     """What the standbys cost that were there for their moves only, against permanent ones.
 
-    `ends` are those of their changelogs, whose sum is the most that was replayed; None: it isn't known.
+    `ends` are those of their changelogs, whose sum is the most that was replayed; None: it isn't known, nor where there are none.
     """
     lived = [
         (one.standby_until_ms - one.standby_since_ms) / 1000
@@ -300,7 +301,7 @@ def standby_cost(
         "standby_seconds": round(seconds, 3),
     }
     known = [end for end in ends if end is not None]
-    if len(known) == len(ends):
+    if known and len(known) == len(ends):
         metadata["records_replayed_at_most"] = sum(known)
     if memory is not None:
         metadata["standby_memory"] = (

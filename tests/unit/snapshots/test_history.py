@@ -84,6 +84,20 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
     assert len(told) == 4
 
 
+def test_of_more_paces_than_are_kept_the_newest_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time of their snapshot, in whatever order the table's files have them."""
+    monkeypatch.setattr(tables_module, "MOST_PACES", 2)
+    paces = {5: 400.0, 50: 300.0, 30: 200.0}
+    rows = (
+        row(minutes, host="host-1", lag_records=90_000, apply_per_s=pace, write_per_s=100.0)
+        for minutes, pace in paces.items()
+    )
+    newest = (("host-1", paces[minutes]) for minutes in (30, 5))
+    assert restores(kept(tmp_path, *rows), NOW) == speeds(newest, (), 0.0)
+
+
 def test_reports_of_earlier_snapshots_are_those_of_the_time_and_jobs_that_are_asked_for(
     tmp_path: Path,
 ) -> None:
