@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 
@@ -10,18 +11,29 @@ LOOPBACK = "127.0.0.1"
 # Below the range from which kernels pick the ports of outgoing connections: a client's could
 # have it between the choice and the server's start, which takes seconds. Below the agents', too.
 _PORTS = range(10_000, 17_000)
+_given: set[int] = set()
 
 
 def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
-    """`count` different ports that were free a moment ago: start, verify, try again."""
+    """Return `count` different ports that were free a moment ago: start, verify, try again.
+
+    A server takes seconds to be at its port. So none is given twice while there are others, and each
+    process looks first among a hundred that few others look at.
+    """
+    own = os.getpid() % (len(_PORTS) // 100)
+
+    def is_of_others(port: int) -> tuple[bool, bool]:
+        return port in _given, (port - _PORTS.start) // 100 != own
+
     with contextlib.ExitStack() as held:
         found: list[int] = []
-        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        for port in sorted(random.SystemRandom().sample(_PORTS, len(_PORTS)), key=is_of_others):
             if len(found) == count:
                 break
             with contextlib.suppress(OSError):
                 held.enter_context(socket.socket()).bind((host, port))
                 found.append(port)
+        _given.update(found)
         return tuple(found)
 
 

@@ -33,6 +33,7 @@ class SecuredZooKeeper(ZooKeeperServer):
             "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
             "secureClientPort": str(self._secure_port),
+            "secureClientPortAddress": LOOPBACK,
             "ssl.keyStore.location": str(store),
             "ssl.trustStore.location": str(self.client_certificate),
             "ssl.trustStore.type": "PEM",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
-from samza_dagster.metadata import ensure_topic
+from samza_dagster.metadata import Connection, ensure_topic
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
@@ -30,6 +34,7 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
+from samza_dagster.snapshots import Tables, Workers, spark_session, take_fleet
 from tests.rig.leaderless import FIRST, SECOND, TwoBrokers, two_brokers
 from tests.rig.task_report import task_report
 from tests.rig.waiting import until
@@ -41,6 +46,24 @@ LOST = 3
 NOW_MS = time.time_ns() // 1_000_000
 
 
+LONE = {
+    "job.name": "lone",
+    "job.id": "1",
+    "app.run.id": "run-1",
+    "stores.s.factory": "F",
+    "stores.s.changelog": "kafka.lone-s",
+    "metrics.reporters": "snap",
+    "metrics.reporter.snap.class": "org.apache.samza.metrics.reporter.MetricsSnapshotReporterFactory",
+    "metrics.reporter.snap.stream": "kafka.lone-metrics",
+}
+
+
+def entry(kind: str, key: str, **values: str) -> tuple[str, str]:
+    """A record of the coordinator stream as Samza writes it."""
+    body = {"host": "w", "source": "t", "username": "u", "timestamp": 1_000, "values": values}
+    return json.dumps([1, kind, key], separators=(",", ":")), json.dumps(body)
+
+
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
     """The first of two; what the second alone had is gone with it."""
@@ -48,6 +71,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
         both.create("log-leaderless", [FIRST, FIRST, FIRST, SECOND])
         both.create("log-coordinated", [FIRST, FIRST, FIRST, SECOND])
         both.create("half-metrics", [FIRST, SECOND], retained(3_600_000))
+        both.create("lone-s", [FIRST, SECOND])
+        both.create("lone-metrics", [FIRST, SECOND], {})
         both.stop_second()
         yield both
 
@@ -127,6 +152,35 @@ def test_invariants_are_judged_though_a_lag_isnt_known(
     assert [(finding.subject, finding.seen) for finding in found[LAG]] == [
         ("1-0", f"its lag isn't known: {job.changelog}-{LOST} has no leader")
     ]
+
+
+def test_a_snapshot_s_rows_of_the_lost_partition_say_so_and_the_others_are_known(
+    tmp_path: Path, brokers: TwoBrokers
+) -> None:
+    """An empty changelog has no lag; the lost one's isn't known, nor is what it may have held."""
+    brokers.create("__samza_coordinator_lone_1", [FIRST])
+    producer = Producer({"bootstrap.servers": brokers.servers})
+    records = [entry("set-config", key, value=value) for key, value in LONE.items()]
+    for partition in ("0", "1"):
+        task = f"Partition {partition}"
+        records += [
+            entry("set-task-container-assignment", task, containerId=partition),
+            entry("set-task-mode-assignment", task, taskMode="Active"),
+            entry("set-changelog", task, Partition=partition),
+            entry("set-container-host-assignment", partition, host=f"h{partition}"),
+        ]
+    for key, value in records:
+        producer.produce("__samza_coordinator_lone_1", value, key)
+    producer.produce("lone-s", b"v", b"k", 0)
+    assert producer.flush(20) == 0
+    lone, here = Connection(brokers.servers, "lone", "1"), Tables(str(tmp_path / "tables"))
+    snapshot = take_fleet(Workers(spark_session), [lone], datetime.now(UTC), here)
+    rows = {row["task_name"]: row for row in snapshot.rows("changelog_lag")}
+    first, second = rows["Partition 0"], rows["Partition 1"]
+    assert (first["end_offset"], first["unknown_because"]) == (1, "no-leader-of-observations")
+    assert (second["end_offset"], second["lag_records"]) == (None, None)
+    assert second["unknown_because"] == "no-leader"
+    assert {row["host"] for row in rows.values()} == {"h0", "h1"}
 
 
 class Observed:
