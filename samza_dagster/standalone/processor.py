@@ -320,7 +320,7 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
     if is_same and not _is_news(group, model, is_asked=requests.awaits_version(group)):
-        return replace(state, plan_ms=None), ended
+        return replace(state, plan_ms=None), (*ended, *requests.commands_for(group))
     version = group.highest + 1
     published = Round(version, now_ms + state.settings.consensus_ms)
     state = replace(state, plan_ms=None, served=group.members, round=published)

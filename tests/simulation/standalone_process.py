@@ -147,7 +147,7 @@ class VirtualProcess:
 
     `hangs`: a container may start that is never at work. `has_wardens` end it when its lease is over; those that `failed` have ended by themselves. `was_ended`: one has ended that it hadn't told to, and others
     may run on. `is_busy`: it is in the middle of a turn. `wrecked_node`: the sequence of its node that somebody has deleted or overwritten.
-    `joined`: the newest version whose barrier it has joined since it registered.
+    `joined`: the newest version whose barrier it has joined since it registered, which gave it the tasks `given`.
     """
 
     session: Session
@@ -172,6 +172,7 @@ class VirtualProcess:
     is_busy: bool = False
     wrecked_node: str | None = None
     joined: int = 0
+    given: frozenset[str] = frozenset()
     has_begun: bool = False
     lease_ms: int = 0
     woken_ms: int | None = 0

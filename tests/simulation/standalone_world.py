@@ -433,20 +433,21 @@ class StandaloneWorld(Judge):
     def about_to(self, process: VirtualProcess, command: commands.Command) -> None:
         """See `Judge`."""
         if isinstance(command, commands.Register):
-            process.joined = 0
+            process.joined, process.given = 0, frozenset()
         elif isinstance(command, commands.JoinBarrier):
+            work = process.seen.work_of(process.state.processor_id)
+            process.given = frozenset(work.tasks) if work is not None else frozenset()
             process.joined = command.version
         elif isinstance(command, commands.StopWork):
             for each in process.interrupted(command.containers):
                 raise self.broken("tasks that stay go on", each)
         elif isinstance(command, commands.StartWork):
-            if process.joined != process.seen.version:
+            placement = self._placement
+            tasks = [n for each in command.containers for n in each.tasks]
+            # While it hasn't joined the newest version, what both give it may start.
+            if process.joined != process.seen.version and not process.given.issuperset(tasks):
                 seen = f"{process.state.processor_id} by version {process.seen.version}"
                 raise self.broken("who starts has joined since it registered", seen)
-            placement, tasks = (
-                self._placement,
-                [n for each in command.containers for n in each.tasks],
-            )
             placement.started_ms[process.state.processor_id] = self.now_ms
             placement.started_at |= dict.fromkeys(tasks, process.state.location)
         elif isinstance(command, commands.EndBarrier) and self._let_in is not None:

@@ -381,6 +381,29 @@ def test_samzas_own_processors_say_no_more_than_that_they_have_joined() -> None:
     assert len(requests.unmet(standby, PLAN.model(standby))) == 2
 
 
+def test_what_waited_for_a_plan_is_answered_once_that_is_the_version_that_there_is() -> None:
+    """A task at one of Samza's own, which tell nothing: else nobody would look at its request again for long."""
+    members = (*MEMBERS[:2], MEMBERS[2]._replace(holds_standbys=False))
+    group = settled(*members)
+    group = replace(group, running={m.sequence: Running(1) for m in MEMBERS[:2]})
+    task = next(f"Partition {n}" for n in range(3) if place_of(f"Partition {n}", group) != "h2")
+    seen = begun(ask(task, "h2"), group=group)
+    agreed = replace(seen, version=2, agreed=2, highest=2, model=PLAN.model(seen))
+    agreed = replace(agreed, running={m.sequence: Running(2) for m in MEMBERS[:2]})
+    leader = ProcessorState(
+        *("p0", "h0", Settings(), 0, "0000"),
+        found=0,
+        joined=2,
+        counted=members,
+        served=members,
+        plan_ms=100,
+        running=Running(2),
+    )
+    state, commands = step(leader, agreed, 100, PLAN.model)
+    ((status, _),) = responses(*commands)
+    assert (status, state.plan_ms) == (StatusCode.SUCCEEDED, None)
+
+
 NAMES = [
     *(
         f"{kind}Partition {n}{end}"
