@@ -86,6 +86,7 @@ class BounceWorld(PlayedJob):
     skew_ms: dict[str, int] = field(default_factory=dict)
     leader_skew_ms: int = 0
     idle_since_ms: int = 10**15
+    committed_ms: dict[str, int] = field(default_factory=dict[str, int])
 
     def client(self) -> PlacementClient:
         """A worker's, which may be killed at any call."""
@@ -269,7 +270,9 @@ class BounceWorld(PlayedJob):
         """Of each active one long ago, and its newest."""
         actives = [p for p in self.at if not is_standby(p)]
         found = [commit(p, 0, 0, BEGIN_MS) for p in actives]
-        newest = sorted((self._committed_ms(p), p) for p in actives)
+        for p in actives:  # what a process has committed stays when it dies
+            self.committed_ms[p] = max(self._committed_ms(p), self.committed_ms.get(p, 0))
+        newest = sorted((ms, p) for p, ms in self.committed_ms.items())
         return [*found, *(commit(p, ms, ms, ms) for ms, p in newest)]
 
     def inputs(self) -> Mapping[int, int]:

@@ -60,6 +60,28 @@ def test_who_died_while_no_worker_watched_is_verified_again_and_not_restarted() 
     assert [request.processor for request in world.requests.values()].count("0-0") == 1
 
 
+def test_an_active_that_died_while_no_worker_watched_is_back_by_its_own_commits_alone() -> None:
+    """Those of the process that died came after the restart, too, and show nothing of the one that there is now."""
+    world, book = BounceWorld(), Book()
+    plan = plan_of(world)
+
+    def terminate(world: BounceWorld) -> None:
+        if "0" in book.back():
+            raise Terminated
+
+    world.on_sleep = terminate
+    with pytest.raises(Terminated):
+        run(world, book, plan)
+    world.on_sleep = None
+    world.now_ms += 86_400_000
+    world.client().processing("0", 0)
+    world.started_ms["0"].append(world.now_ms)
+    world.slow = {"0"}
+    (failed,) = (row for row in run(world, book, plan).rows if row.processor == "0")
+    assert failed.status is UnitStatus.FAILED
+    assert "processor 0 processes within 60 s" in failed.why
+
+
 @pytest.mark.parametrize("ahead_ms", [-86_400_000, 0, 86_400_000])
 def test_a_canary_is_baked_by_the_clock_of_the_run_that_watches_it(ahead_ms: int) -> None:
     """Killed while it watched, on a machine with another clock: the bake is neither cut nor drawn out."""
