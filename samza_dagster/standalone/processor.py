@@ -195,9 +195,9 @@ def decides(state: ProcessorState, now_ms: int) -> bool:
 
 def wake_ms(state: ProcessorState) -> int | None:
     """When `step` has to be asked again though nothing happened; None: not by itself."""
-    at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms)
+    ends_ms = None if state.round is None else state.round.ends_ms
+    at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms, ends_ms)
     due = [at for at in at_ms if at is not None]
-    due += [state.round.ends_ms] if state.round is not None else []
     late = state.work.longest_start
     due += [late.since_ms + state.settings.start_ms] if late is not None else []
     if len(state.work.running) > len(state.work.ending):
@@ -298,10 +298,12 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
             plan_ms = max(plan_ms, state.samza_left_ms + state.settings.session_ms)
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
-    is_usable = group.version >= state.joined and _is_for(group)
+    # A newer one was agreed on, and somebody has deleted its barrier: nothing is so by this one.
+    is_newest = group.version >= max(state.joined, group.agreed)
+    is_usable = is_newest and _is_for(group)
     if state.plan_ms is None and state.round is None and not is_usable:
         state = _anew(state, now_ms)
-    asked = requests.commands_for(group, is_settled=state.plan_ms is None)
+    asked = requests.commands_for(group, is_settled=state.plan_ms is None) if is_newest else ()
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
         # A Java container that is starting survives no version: there the debounce time is longer than that.
         most_ms = state.settings.debounce_ms if state.samza else PINS_WAIT_MS

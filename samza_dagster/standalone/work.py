@@ -69,10 +69,8 @@ class ProcessorWork:
     def wake_ms(self) -> int | None:
         """When `ordered` has to be asked again though nothing happened; None: not by itself."""
         waits = self.have_actives_started and self.free_to_start(TaskMode.STANDBY)
-        standbys_ms = self.standbys_ms if waits else None
-        return min(
-            (at for at in (standbys_ms, self.runs_on_until_ms) if at is not None), default=None
-        )
+        due = (self.standbys_ms if waits else None, self.runs_on_until_ms)
+        return min((at for at in due if at is not None), default=None)
 
     @property
     def longest_start(self) -> LongestStart | None:

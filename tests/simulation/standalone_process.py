@@ -147,7 +147,7 @@ class VirtualProcess:
 
     `hangs`: a container may start that is never at work. `has_wardens` end it when its lease is over; those that `failed` have ended by themselves. `was_ended`: one has ended that it hadn't told to, and others
     may run on. `is_busy`: it is in the middle of a turn. `wrecked_node`: the sequence of its node that somebody has deleted or overwritten.
-    `joined`: the newest version whose barrier it has joined since it registered, which gave it the tasks `given`.
+    `joined`: the newest version whose barrier it has joined since it registered, which gave it the tasks `given`. It `has_tidied` in its newest turn: old answers are gone, which wakes it.
     """
 
     session: Session
@@ -173,6 +173,7 @@ class VirtualProcess:
     wrecked_node: str | None = None
     joined: int = 0
     given: frozenset[str] = frozenset()
+    has_tidied: bool = False
     has_begun: bool = False
     lease_ms: int = 0
     woken_ms: int | None = 0
@@ -230,10 +231,11 @@ class VirtualProcess:
         """What was due before its newest turn still is: it looks again without a pause."""
         due_ms = rules.wake_ms(self.state)
         is_due = due_ms is not None and due_ms <= self.clock(self.world_ms())
-        return is_due or self.runner.is_woken
+        return (is_due or self.runner.is_woken) and not self.has_tidied
 
     def turn(self) -> bool:
         """One turn of its runner; False once it has left."""
+        self.has_tidied = False
         self.tell_of_containers()
         if not self.has_begun:
             try:

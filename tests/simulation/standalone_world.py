@@ -450,6 +450,8 @@ class StandaloneWorld(Judge):
                 raise self.broken("who starts has joined since it registered", seen)
             placement.started_ms[process.state.processor_id] = self.now_ms
             placement.started_at |= dict.fromkeys(tasks, process.state.location)
+        elif isinstance(command, requests.Forget):
+            process.has_tidied = True
         elif isinstance(command, commands.EndBarrier) and self._let_in is not None:
             there = self._server.node(PATHS.processors).children
             self._gone = {each for each in self._let_in if each.rpartition("-")[2] not in there}

@@ -404,6 +404,26 @@ def test_what_waited_for_a_plan_is_answered_once_that_is_the_version_that_there_
     assert (status, state.plan_ms) == (StatusCode.SUCCEEDED, None)
 
 
+def test_nothing_is_answered_by_an_older_version_than_the_one_that_was_agreed_on() -> None:
+    """Somebody has deleted the newest one's barrier: where its tasks are nobody can tell, till the next one is made."""
+    target = elsewhere(TASK, STANDBY_TASK)
+    seen = begun(ask(TASK, target))
+    back = replace(seen, model=PLAN.model(seen), agreed=2, highest=2)
+    assert the_answer(replace(back, agreed=1)).status_code is StatusCode.SUCCEEDED
+    leader = ProcessorState(
+        *("p0", "h0", Settings(), 0, "0000"),
+        found=0,
+        counted=MEMBERS,
+        served=MEMBERS,
+        running=Running(1),
+    )
+    state, commands = step(leader, back, 0, PLAN.model)
+    assert responses(*commands) == []
+    _, (published,) = step(state, back, Settings().debounce_ms, PLAN.model)
+    assert isinstance(published, Publish)
+    assert published.version == 3
+
+
 NAMES = [
     *(
         f"{kind}Partition {n}{end}"
