@@ -313,8 +313,9 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
     is_due = state.plan_ms is not None and now_ms >= state.plan_ms and group.is_whole
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
-    is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
-    is_same = group.members == state.served and is_usable and is_held
+    is_done = group.barrier is not None and group.barrier.state is BarrierState.DONE
+    # Of a version whose answer was lost nobody would end the barrier.
+    is_same = group.members == state.served and is_usable and (is_done or state.round is not None)
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:

@@ -422,6 +422,11 @@ def test_nothing_is_answered_by_an_older_version_than_the_one_that_was_agreed_on
     _, (published,) = step(state, back, Settings().debounce_ms, PLAN.model)
     assert isinstance(published, Publish)
     assert published.version == 3
+    # Its answer is lost: nobody ends that barrier, so another version follows.
+    there = replace(back, version=3, highest=3, barrier=Barrier(BarrierState.NEW))
+    _, (again, *_) = step(state, there, Settings().debounce_ms, PLAN.model)
+    assert isinstance(again, Publish)
+    assert again.version == 4
 
 
 NAMES = [
