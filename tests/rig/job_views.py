@@ -25,7 +25,7 @@ def job(*processors: ProcessorView, **more: object) -> JobView:
     hosts = {p.host: HostView(p.host, "alive") for p in processors if p.host}
     known = {p.processor_id: p for p in processors}
     view = JobView("demo", "1", "run-1", known, hosts, coordinator="samza_dagster")
-    return replace(view, **more)  # type: ignore[arg-type]
+    return replace(view, **more)  # pyright: ignore[reportArgumentType]
 
 
 def job_view(
