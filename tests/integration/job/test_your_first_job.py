@@ -56,7 +56,7 @@ def test_a_new_job_runs_with_our_coordinator(empty: Broker, directory: Path) -> 
     said = follow(page, directory, put_on_path(directory.parent / "tools"), LIMIT_S)
     assert "hello-mystore (4 partitions, compact)" in said
     assert "SUCCEEDED" in said
-    assert processed(servers) == WORDS
+    assert processed(servers) >= WORDS  # Samza promises each word at least once, after a move too
 
 
 def test_a_new_job_runs_as_standalone_processors(empty: Broker, directory: Path) -> None:
@@ -66,4 +66,4 @@ def test_a_new_job_runs_as_standalone_processors(empty: Broker, directory: Path)
         page = script(with_one_deployment("Standalone processors"), instead)
         said = follow(page, directory, put_on_path(directory.parent / "tools"), LIMIT_S)
     assert "SUCCEEDED" in said
-    assert processed(servers) == WORDS
+    assert processed(servers) >= WORDS
