@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 import samza_dagster
-from samza_dagster.cli import agent_archive
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import print_json
+from samza_dagster.cluster import agent_archive
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.version import __version__
 

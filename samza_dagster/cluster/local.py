@@ -1,4 +1,4 @@
-"""The cluster of local agents: each host has one, and it calls us.
+"""The cluster of agents: each host has one, and it calls us.
 
 Nothing here decides or survives: the coordinator's state says what should be, the
 agents' records say what is. Every callback is made from one thread, in order.
@@ -32,7 +32,7 @@ from samza_dagster.cluster.interface import (
     HostResources,
     ResourceAsk,
 )
-from samza_dagster.cluster.resource_requests import ResourceRequests
+from samza_dagster.cluster.resource_requests import Holds, ResourceRequests
 from samza_dagster.errors import InvalidInput
 
 LOG = logging.getLogger(__name__)
@@ -70,13 +70,20 @@ class LocalCluster:
     """
 
     def __init__(
-        self, term: ClusterTerm, *, listen: socket.socket, token: str, url_file: Path
+        self,
+        term: ClusterTerm,
+        *,
+        listen: socket.socket,
+        token: str,
+        url_file: Path | None = None,
+        holds: Holds | None = None,
     ) -> None:
         self.epoch = term.epoch
         self._term = term
         self._higher_epochs: dict[str, int] = {}
         self._longest_hold_s = min(term.granted_s, term.host_timeout_s) / 4
         self._url_file = url_file
+        self._holds = holds
         self._clock = term.clock
         self._began = self._clock()
         self._changed = threading.Condition()
@@ -91,6 +98,7 @@ class LocalCluster:
             notify=self._notices.put,
             clock=self._clock,
             gather_s=term.gather_s,
+            holds=holds,
         )
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
         self.add_page("/hosts", JSON, lambda: json.dumps(self.silences()).encode())
@@ -110,12 +118,15 @@ class LocalCluster:
         self._gateway.add_page(path, content_type, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:
-        """Begins to answer, and tells the agents where by the URL file."""
+        """Begins to answer, and tells the agents where: by the URL file, or as `holds` brings them."""
         self._callbacks = callbacks
         for thread in self._threads:
             thread.start()
         self._gateway.start()
-        _beside(self._url_file, self.url).replace(self._url_file)
+        if self._url_file is not None:
+            _beside(self._url_file, self.url).replace(self._url_file)
+        if self._holds is not None:
+            self._holds.start(self)
 
     def close(self) -> None:
         """Stops listening and calling back. Containers and agents run on."""
@@ -124,6 +135,8 @@ class LocalCluster:
                 return
             self._closing = True
             self._changed.notify_all()
+        if self._holds is not None:
+            self._holds.close()
         self._gateway.close()
         self._notices.put(None)
         for thread in self._threads:
@@ -188,6 +201,22 @@ class LocalCluster:
         with self._changed:
             hosts = sorted(self._hosts.values(), key=lambda record: record.host)
             return tuple(each.as_resources() for each in hosts if each.is_registered)
+
+    def registered(self) -> frozenset[str]:
+        """The hosts whose agents have registered and are heard."""
+        with self._changed:
+            return frozenset(each.host for each in self._hosts.values() if each.is_registered)
+
+    def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
+        """The engine holds it there, as `hold`; False where nobody waits for it any more."""
+        with self._changed:
+            return self._requests.hold_granted(request_id, host, hold)
+
+    def hold_refused(self, request_id: str, host: str, why: str) -> None:
+        """The engine doesn't hold it there: it is asked for anew, elsewhere or later."""
+        with self._changed:
+            self._requests.answered(host, request_id, ok=False, why=why)
+            self._changed.notify_all()
 
     def higher_epochs(self) -> Mapping[str, int]:
         """Host → the higher epoch that its agent told of, since this was asked last."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from samza_dagster.cluster.agent_messages import Sync, launch_to_wire
 from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
@@ -64,13 +64,44 @@ class SendCommand(Protocol):
         ...
 
 
+class Holds(Protocol):
+    """Where a host's memory is asked for before its agent holds it, as at YARN.
+
+    Each ask is answered by `LocalCluster.hold_granted` or `hold_refused`, unless it is withdrawn.
+    """
+
+    def start(self, cluster: Any) -> None:
+        """Agents may call `cluster` from now on."""
+        ...
+
+    def close(self) -> None:
+        """Ends the asks; what is held goes on."""
+        ...
+
+    def ask(self, request_id: str, host: str, memory_mb: int, cores: int) -> None:
+        """Asks for a hold of so many MiB and cores on `host`."""
+        ...
+
+    def withdraw(self, request_id: str) -> None:
+        """Ends an ask that is open; what was granted isn't touched, unknown ids are no error."""
+        ...
+
+    def free(self, host: str) -> tuple[int, int]:
+        """MiB and cores that could be held there now."""
+        ...
+
+
 @dataclass
 class _Pending:
-    """`ready_by`: `asked_of` holds it, and until then its parked container may get ready."""
+    """`ready_by`: `asked_of` holds it, and until then its parked container may get ready.
+
+    `sent`: its agent was told to reserve it, which waits for the hold where there are such.
+    """
 
     ask: ResourceAsk
     deadline: float
     asked_of: str | None = None
+    sent: bool = False
     ready_by: float | None = None
     again_at: dict[str, float] = field(default_factory=dict[str, float])
     refusals: dict[str, str] = field(default_factory=dict[str, str])
@@ -91,8 +122,10 @@ class ResourceRequests:
         notify: Callable[[Notice], None],
         clock: Callable[[], float],
         gather_s: float = 0.0,
+        holds: Holds | None = None,
     ) -> None:
         self._gathering = _Gathering(gather_s)
+        self._holds = holds
         self._hosts = hosts
         self._send = send
         self._notify = notify
@@ -127,6 +160,7 @@ class ResourceRequests:
     def release(self, request_id: str) -> None:
         """Ends it, and has every host give it back that holds it or may come to."""
         pending = self._pending.pop(request_id, None)
+        self._withdraw(request_id)
         hosts = {b.host for b in self._hosts.values() if request_id in b.reservations}
         hosts |= {h for h in (self._held.pop(request_id, None), pending and pending.asked_of) if h}
         self._note_end(request_id)
@@ -213,18 +247,39 @@ class ResourceRequests:
                 continue
             views = [v for v in self._views(now).values() if v.host not in pending.again_at]
             chosen = choose_host(pending.ask, views)
-            if chosen is not None:
-                pending.asked_of = chosen
-                ask = pending.ask
-                parked = {} if ask.launch is None else {"launch": launch_to_wire(ask.launch)}
-                self._send(
-                    chosen,
-                    "reserve",
-                    request_id=request_id,
-                    memory_mb=ask.memory_mb,
-                    cores=ask.cores,
-                    **parked,
-                )
+            if chosen is None:
+                continue
+            pending.asked_of, pending.sent = chosen, False
+            if self._holds is None:
+                self._reserve(pending, chosen)
+            else:
+                self._holds.ask(request_id, chosen, pending.ask.memory_mb, pending.ask.cores)
+
+    def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
+        """Its agent is told to reserve it by this hold; False where nobody waits for it any more."""
+        pending = self._pending.get(request_id)
+        if pending is None or pending.asked_of != host or pending.sent:
+            return False
+        self._reserve(pending, host, hold=hold)
+        return True
+
+    def _reserve(self, pending: _Pending, host: str, **hold: str) -> None:
+        ask = pending.ask
+        parked = {} if ask.launch is None else {"launch": launch_to_wire(ask.launch)}
+        pending.sent = True
+        self._send(
+            host,
+            "reserve",
+            request_id=ask.request_id,
+            memory_mb=ask.memory_mb,
+            cores=ask.cores,
+            **hold,
+            **parked,
+        )
+
+    def _withdraw(self, request_id: str) -> None:
+        if self._holds is not None:
+            self._holds.withdraw(request_id)
 
     def expire(self) -> None:
         """Ends what is past its time, with an explanation."""
@@ -238,9 +293,10 @@ class ResourceRequests:
 
     def host_lost(self, host: str) -> None:
         """Asks anew, elsewhere, for what was asked of it."""
-        for pending in self._pending.values():
+        for request_id, pending in self._pending.items():
             if pending.asked_of == host:
                 pending.asked_of = pending.ready_by = None
+                self._withdraw(request_id)
 
     def host_replaced(self, host: str) -> None:
         """What it held was in another's journal, or of another boot: it must be held anew."""
@@ -263,6 +319,7 @@ class ResourceRequests:
 
     def _expire(self, request_id: str, pending: _Pending) -> None:
         self._pending.pop(request_id, None)
+        self._withdraw(request_id)
         self._note_end(request_id)
         gathering = self._waits_for_hosts(pending.ask)
         views = self._views(self._clock())
@@ -275,11 +332,31 @@ class ResourceRequests:
         return ask.host is None and not self._gathering.over
 
     def _views(self, now: float) -> dict[str, KnownHost]:
-        return {b.host: v for b in self._hosts.values() if (v := b.view(now)) is not None}
+        views = {b.host: v for b in self._hosts.values() if (v := b.view(now)) is not None}
+        return views if self._holds is None else self._as_held(views, self._holds)
+
+    def _as_held(self, views: dict[str, KnownHost], holds: Holds) -> dict[str, KnownHost]:
+        """With no more than what could be held there, less what is asked for already."""
+        free = {host: holds.free(host) for host in views}
+        for pending in self._pending.values():
+            if pending.asked_of in free and not pending.sent:
+                memory_mb, cores = free[pending.asked_of]
+                free[pending.asked_of] = (
+                    memory_mb - pending.ask.memory_mb,
+                    cores - pending.ask.cores,
+                )
+        return {
+            host: replace(
+                view,
+                free_memory_mb=min(view.free_memory_mb, free[host][0]),
+                free_cores=min(view.free_cores, free[host][1]),
+            )
+            for host, view in views.items()
+        }
 
     def _granted(self, request_id: str, pending: _Pending, host: str) -> None:
         """The agent holds it. Whoever asked is told now, or when what is parked is ready."""
-        pending.asked_of = host
+        pending.asked_of, pending.sent = host, True
         if pending.ask.launch is None or not pending.ask.ahead:
             self._hold(request_id, host)
         elif pending.ready_by is None:

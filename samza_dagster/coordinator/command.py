@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from samza_dagster.cluster import agent_archive
+from samza_dagster.cluster.interface import ClusterFactory
 from samza_dagster.cluster.local import LocalAgents
+from samza_dagster.cluster.yarn.factory import YarnAgents
+from samza_dagster.cluster.yarn.hosts import YarnSettings
 from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
@@ -42,18 +47,59 @@ def _read_token(path: Path) -> str:
 @click.command("run", cls=JobProcess, section="coordinator")
 @job_files
 @click.option(
+    "--cluster",
+    "engine",
+    type=click.Choice(["agents", "yarn"]),
+    default="agents",
+    show_default=True,
+    help="Hosts whose agents you start, or YARN's nodes, where YARN starts them.",
+)
+@click.option(
     "--token-file",
     type=click.Path(path_type=Path),
-    required=True,
-    help="The job's token, which agents send.",
+    help="agents: the job's token, which agents send.",
 )
 @click.option(
     "--url-file",
     type=click.Path(path_type=Path),
-    required=True,
-    help="Where agents read this coordinator's URL.",
+    help="agents: where they read this coordinator's URL.",
 )
-@click.option("--listen", default="127.0.0.1:0", show_default=True, help="Address for agents.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Address for agents [default: 127.0.0.1:0; yarn: this machine's name, any port].",
+)
+@click.option(
+    "--hadoop-conf",
+    type=click.Path(path_type=Path),
+    envvar="HADOOP_CONF_DIR",
+    help="yarn: the directory of yarn-site.xml.",
+)
+@click.option(
+    "--node-directory",
+    metavar="DIR",
+    help="yarn: where agents keep their records on each node; {host} is its name. It survives the node's restarts.",
+)
+@click.option(
+    "--node-state-directory",
+    metavar="DIR",
+    default="",
+    help="yarn: where stores are on each node (LOGGED_STORE_BASE_DIR) [default: below --node-directory].",
+)
+@click.option("--queue", default="default", show_default=True, help="yarn: of the application.")
+@click.option("--node-label", default="", help="yarn: only nodes that have it.")
+@click.option(
+    "--node-python",
+    default="python3",
+    show_default=True,
+    help="yarn: Python 3.8 or later on each node.",
+)
+@click.option(
+    "--session-directory",
+    default="",
+    metavar="URI",
+    help="yarn: where the next leader finds the application [default: .samza-dagster in this user's home in Hadoop's file system].",
+)
 @click.option(
     "--lease",
     type=click.FloatRange(3, 86_400),
@@ -89,9 +135,17 @@ def run_command(
     config: Path,
     launch: Path,
     log_format: str,
-    token_file: Path,
-    url_file: Path,
-    listen: str,
+    engine: str,
+    token_file: Path | None,
+    url_file: Path | None,
+    listen: str | None,
+    hadoop_conf: Path | None,
+    node_directory: str | None,
+    node_state_directory: str,
+    queue: str,
+    node_label: str,
+    node_python: str,
+    session_directory: str,
     lease: float | None,
     take_over: str,
     adopt: bool,
@@ -114,6 +168,8 @@ def run_command(
         --token-file token --url-file coordinator.url --take-over now
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --adopt
+      samza-dagster coordinator run --config job.properties --launch launch.json --cluster yarn \\
+        --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
     # A missing extra is told now, and not at the first GET /metrics.
 
@@ -121,12 +177,34 @@ def run_command(
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
+    cluster: ClusterFactory
+    if engine == "agents":
+        if token_file is None or url_file is None:
+            raise click.UsageError("agents need --token-file and --url-file")
+        cluster = LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
+    else:
+        if hadoop_conf is None or node_directory is None:
+            raise click.UsageError("--cluster yarn needs --hadoop-conf and --node-directory")
+        cluster = YarnAgents(
+            hadoop_conf,
+            YarnSettings(
+                job=f"{connection.job_name}-{connection.job_id}",
+                queue=queue,
+                label=node_label,
+                node_directory=node_directory,
+                node_state_directory=node_state_directory,
+                python=node_python,
+                agent=agent_archive.build().content,
+            ),
+            _address(listen or f"{socket.gethostname()}:0"),
+            session_directory,
+        )
     leadership = Leadership(
         LeaderSettings(
             connection=connection,
             config=files.config,
             launch=files.launch,
-            cluster=LocalAgents(url_file, _read_token(token_file), _address(listen)),
+            cluster=cluster,
             lease_s=lease,
             take_over_now=take_over == "now",
             adopt=adopt,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from samza_dagster.cli import agent_archive
+from samza_dagster.cluster import agent_archive
 from samza_dagster.model import naming
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.broker_acts import BrokerActs

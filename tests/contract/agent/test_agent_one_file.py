@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import samza_dagster
-from samza_dagster.cli import agent_archive
+from samza_dagster.cluster import agent_archive
 from samza_dagster.version import __version__
 from tests.contract.agent.pythons import parameters, tried
 from tests.contract.agent.rig import PACKAGED, Agent, Rig, launch, lives, start, until

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import samza_dagster
-from samza_dagster.cli import agent_archive
 from samza_dagster.cli.main import cli
+from samza_dagster.cluster import agent_archive
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.version import __version__
 from tests.levels import AGENT

@@ -1,0 +1,1 @@
+"""YARN's nodes as hosts: the coordinator is an unmanaged Application Master."""

@@ -1,0 +1,155 @@
+"""A JVM with Hadoop's own client libraries, driven over py4j.
+
+It ends with this process, and only who has its secret may drive it. Hadoop's configuration
+directory brings addresses and security, as for every client of the cluster.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from samza_dagster.errors import ActionFailed, MissingPrerequisite, Unreachable
+
+_OPTIONS = (
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.net.preferIPv4Stack=true",
+)
+_PYSPARK_JARS = (
+    "hadoop-client-api-*",
+    "hadoop-client-runtime-*",
+    "slf4j-api-*",
+    "jcl-over-slf4j-*",
+    "log4j-slf4j2-impl-*",
+    "log4j-api-*",
+    "log4j-core-*",
+)
+_CLASS_PATH_S = 60.0
+_WAIT_MS = {
+    # Hadoop's clients try a node that is gone for three minutes, the ResourceManager for fifteen.
+    "yarn.client.nodemanager-connect.max-wait-ms": 3000,
+    "yarn.client.nodemanager-connect.retry-interval-ms": 500,
+    "yarn.resourcemanager.connect.max-wait.ms": 3000,
+    "yarn.resourcemanager.connect.retry-interval.ms": 500,
+}
+
+
+def class_path(configuration: Path) -> str:
+    """The configuration directory and the client's jars: those of `hadoop classpath`, else pyspark's.
+
+    Raises `MissingPrerequisite` where there is neither.
+    """
+    hadoop = shutil.which("hadoop")
+    if hadoop is not None:
+        asked = subprocess.run(
+            [hadoop, "classpath"],
+            capture_output=True, text=True, timeout=_CLASS_PATH_S, check=False,
+        )  # fmt: skip
+        if asked.returncode == 0 and asked.stdout.strip():
+            return f"{configuration}:{asked.stdout.strip()}"
+    spec = find_spec("pyspark")
+    jars = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
+    found = [] if jars is None else [j for p in _PYSPARK_JARS for j in sorted(jars.glob(p))]
+    if not found:
+        raise MissingPrerequisite(
+            "Hadoop's client libraries, to speak with YARN",
+            seen="no program `hadoop` on PATH, and no pyspark",
+            fix="put Hadoop's bin directory on PATH, or pip install 'samza_dagster[yarn]'",
+        )
+    return ":".join(map(str, (configuration, *found)))
+
+
+class HadoopGateway:
+    """One such JVM. `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`."""
+
+    def __init__(self, configuration: Path) -> None:
+        """Starts it, which takes about half a second.
+
+        Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM ends at once.
+        """
+        if find_spec("py4j") is None:
+            raise MissingPrerequisite(
+                "py4j, to speak with YARN", seen="no module py4j", fix="pip install 'samza_dagster[yarn]'"
+            )  # fmt: skip
+        from py4j import java_gateway
+
+        launch = cast("Callable[..., object]", java_gateway.launch_gateway)  # pyright: ignore[reportUnknownMemberType]
+        classes = class_path(configuration)
+        try:
+            port, secret, process = cast(
+                "tuple[int, str, subprocess.Popen[bytes]]",
+                launch(
+                    classpath=classes,
+                    javaopts=list(_OPTIONS),
+                    java_path=None,
+                    die_on_exit=True,
+                    enable_auth=True,
+                    return_proc=True,
+                    redirect_stdout=sys.stderr,
+                    redirect_stderr=sys.stderr,
+                ),
+            )
+        except FileNotFoundError as error:
+            raise MissingPrerequisite(
+                "Java, to speak with YARN", seen=str(error), fix="install a JDK 11 or later, or set JAVA_HOME"
+            ) from error  # fmt: skip
+        except ValueError as error:  # it printed no port
+            raise ActionFailed(
+                "start a JVM with Hadoop's client", seen="it ended at once", fix="see its words above"
+            ) from error  # fmt: skip
+        self.process = process
+        parameters = java_gateway.GatewayParameters(port=port, auth_token=secret, auto_convert=True)
+        self.java: Any = java_gateway.JavaGateway(gateway_parameters=parameters)
+        self.jvm: Any = self.java.jvm
+        self.configuration: Any = self.jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
+        for key, milliseconds in _WAIT_MS.items():
+            self.configuration.setLong(key, milliseconds)
+
+    @property
+    def is_alive(self) -> bool:
+        """The JVM runs."""
+        return self.process.poll() is None
+
+    def strings(self, *values: str) -> Any:
+        """A Java array of strings."""
+        array = self.java.new_array(self.jvm.java.lang.String, len(values))
+        for at, value in enumerate(values):
+            array[at] = value
+        return array
+
+    def close(self) -> None:
+        """Kills it: whatever it was asked fails at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+def gateway_is_gone(error: BaseException, gateway: HadoopGateway) -> bool:
+    """Whether a call failed since there is no JVM any more."""
+    return not gateway.is_alive or type(error).__name__ in (
+        "Py4JNetworkError",
+        "ConnectionRefusedError",
+    )
+
+
+def java_words(error: BaseException) -> str:
+    """What Java said: class and message of the exception, without its trace."""
+    thrown = getattr(error, "java_exception", None)
+    if thrown is None:
+        return f"{type(error).__name__}: {error}"
+    try:
+        text = str(thrown.toString())
+    except Exception:
+        return type(error).__name__
+    return text.splitlines()[0][:500] if text else type(error).__name__
+
+
+def unreachable(asked: str, error: BaseException) -> Unreachable:
+    """YARN, or the JVM that speaks with it, didn't answer."""
+    return Unreachable(asked, seen=java_words(error), fix="see that the ResourceManager runs")
