@@ -203,11 +203,11 @@ class YarnCluster:
         return self.directory / f"{name}.log"
 
     def _write(self) -> None:
-        names = {**self.nodes, RESOURCE_MANAGER: self._address}
+        # The machine's own name is that of what runs in the namespace as no host.
+        machine = {"localhost": "127.0.0.1", os.uname().nodename: "127.0.0.1"}
+        names = {**machine, **self.nodes, RESOURCE_MANAGER: self._address}
         self.directory.mkdir(parents=True, exist_ok=True)
-        lines = (
-            f"{address} {name}\n" for name, address in (*names.items(), ("localhost", "127.0.0.1"))
-        )
+        lines = (f"{address} {name}\n" for name, address in names.items())
         self.hosts_file.write_text("".join(lines))
         _write_configuration(self.configuration, self._all_sites())
         for name in self.nodes:

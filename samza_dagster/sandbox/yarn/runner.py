@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from samza_dagster.sandbox.runner import OwnRunner, read_log
 from samza_dagster.sandbox.yarn.cluster import RESOURCE_MANAGER, YarnCluster
 from samza_dagster.sandbox.yarn.job import YarnJob
 from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY, entering
-from samza_dagster.sandbox.yarn.processes import NODE_DIRECTORY, containers
+from samza_dagster.sandbox.yarn.processes import containers
 
 _RECORD = "yarn"
 AGENT_MEMORY_MB = 256
@@ -232,9 +233,8 @@ def yarn_settings(directory: Path) -> dict[str, str]:
         "yarn.resourcemanager.recovery.enabled": "true",
         "yarn.resourcemanager.store.class": _STATE_STORE,
         "yarn.resourcemanager.fs.state-store.uri": (directory.absolute() / "rm-state").as_uri(),
-        # A core for the agent; containers find `python3`.
+        # One for the agent.
         "yarn.nodemanager.resource.cpu-vcores": str(HOST_CORES + 1),
-        "yarn.nodemanager.env-whitelist": f"HADOOP_CONF_DIR,PATH,{NODE_DIRECTORY}",
     }
 
 
@@ -262,6 +262,7 @@ class _Files(CoordinatorFiles):
             *("--listen", record["coordinator"]),
             *("--node-directory", str(host / "agent")),
             *("--node-state-directory", str(host / "state")),
+            *("--node-python", sys.executable),
             *("--session-directory", self.directory.absolute().as_uri()),
         ]
 
