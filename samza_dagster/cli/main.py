@@ -106,15 +106,19 @@ class _LazyGroup(Reporting, click.Group):
 _RUN = _Command(
     "Coordinate one job.", "samza_dagster.coordinator.command:run_command", "coordinator"
 )
+_END = _Command(
+    "End one job in order.", "samza_dagster.coordinator.command:end_command", "coordinator"
+)
 
 
-@click.group(cls=_LazyGroup, table={"run": _RUN})
+@click.group(cls=_LazyGroup, table={"run": _RUN, "end": _END})
 def coordinator() -> None:
     """The job coordinator.
 
     \b
     Example:
       samza-dagster coordinator run --help
+      samza-dagster coordinator end --help
     """
 
 

@@ -203,6 +203,10 @@ class ClusterResourceManager(Protocol):
         """Every registered host, lost ones left out."""
         ...
 
+    def finish(self) -> None:
+        """Gives back what the cluster keeps for the job, as no container of it runs any more."""
+        ...
+
     def close(self) -> None:
         """Ends the callbacks. Containers run on."""
         ...

@@ -128,6 +128,11 @@ class LocalCluster:
         if self._holds is not None:
             self._holds.start(self)
 
+    def finish(self) -> None:
+        """Ends the application where an engine runs the agents; agents of others' hosts go on."""
+        if self._holds is not None:
+            self._holds.finish()
+
     def close(self) -> None:
         """Stops listening and calling back. Containers and agents run on."""
         with self._changed:

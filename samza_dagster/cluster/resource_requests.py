@@ -74,6 +74,10 @@ class Holds(Protocol):
         """Agents may call `cluster` from now on."""
         ...
 
+    def finish(self) -> None:
+        """Gives everything back: no container of the job runs any more."""
+        ...
+
     def close(self) -> None:
         """Ends the asks; what is held goes on."""
         ...

@@ -1,10 +1,12 @@
-"""`samza-dagster coordinator run`."""
+"""`samza-dagster coordinator run` and `coordinator end`."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +20,7 @@ from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_file
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.connection import Connection
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -44,62 +47,108 @@ def _read_token(path: Path) -> str:
     return token
 
 
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--cluster",
+        "engine",
+        type=click.Choice(["agents", "yarn"]),
+        default="agents",
+        show_default=True,
+        help="Hosts whose agents you start, or YARN's nodes, where YARN starts them.",
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        help="agents: the job's token, which they send.",
+    ),
+    click.option(
+        "--url-file",
+        type=click.Path(path_type=Path),
+        help="agents: where they read this coordinator's URL.",
+    ),
+    click.option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Address for agents [default: 127.0.0.1:0; yarn: this machine's name, any port].",
+    ),
+    click.option(
+        "--hadoop-conf",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="yarn: the directory of yarn-site.xml.",
+    ),
+    click.option("--queue", default="default", show_default=True, help="yarn: the application's."),
+    click.option("--node-label", default="", help="yarn: only nodes that have it."),
+    click.option(
+        "--node-directory",
+        metavar="DIR",
+        help="yarn: where an agent keeps its records on its node; {host} is the node's name.",
+    ),
+    click.option(
+        "--node-state-directory",
+        default="",
+        metavar="DIR",
+        help="yarn: where stores are on a node [default: below --node-directory].",
+    ),
+    click.option(
+        "--node-python",
+        default="python3",
+        show_default=True,
+        help="yarn: Python 3.8 or later on each node.",
+    ),
+    click.option(
+        "--session-directory",
+        default="",
+        metavar="URI",
+        help="yarn: where the next leader finds the application [default: .samza-dagster in this "
+        "user's home of Hadoop's file system].",
+    ),
+)
+
+
+def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _cluster_of(
+    connection: Connection,
+    *,
+    engine: str,
+    token_file: Path | None,
+    url_file: Path | None,
+    listen: str | None,
+    hadoop_conf: Path | None,
+    queue: str,
+    node_label: str,
+    node_directory: str | None,
+    node_state_directory: str,
+    node_python: str,
+    session_directory: str,
+) -> ClusterFactory:
+    if engine == "agents":
+        if token_file is None or url_file is None:
+            raise click.UsageError("--cluster agents needs --token-file and --url-file")
+        return LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
+    if hadoop_conf is None or node_directory is None:
+        raise click.UsageError("--cluster yarn needs --hadoop-conf and --node-directory")
+    settings = YarnSettings(
+        job=f"{connection.job_name}-{connection.job_id}",
+        queue=queue,
+        label=node_label,
+        node_directory=node_directory,
+        node_state_directory=node_state_directory,
+        python=node_python,
+        agent=agent_archive.build().content,
+    )
+    address = _address(listen or f"{socket.gethostname()}:0")
+    return YarnAgents(hadoop_conf, settings, address, session_directory)
+
+
 @click.command("run", cls=JobProcess, section="coordinator")
 @job_files
-@click.option(
-    "--cluster",
-    "engine",
-    type=click.Choice(["agents", "yarn"]),
-    default="agents",
-    show_default=True,
-    help="Hosts whose agents you start, or YARN's nodes, where YARN starts them.",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="agents: the job's token, which agents send.",
-)
-@click.option(
-    "--url-file",
-    type=click.Path(path_type=Path),
-    help="agents: where they read this coordinator's URL.",
-)
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    help="Address for agents [default: 127.0.0.1:0; yarn: this machine's name, any port].",
-)
-@click.option(
-    "--hadoop-conf",
-    type=click.Path(path_type=Path),
-    envvar="HADOOP_CONF_DIR",
-    help="yarn: the directory of yarn-site.xml.",
-)
-@click.option(
-    "--node-directory",
-    metavar="DIR",
-    help="yarn: where agents keep their records on each node; {host} is its name. It survives the node's restarts.",
-)
-@click.option(
-    "--node-state-directory",
-    metavar="DIR",
-    default="",
-    help="yarn: where stores are on each node (LOGGED_STORE_BASE_DIR) [default: below --node-directory].",
-)
-@click.option("--queue", default="default", show_default=True, help="yarn: of the application.")
-@click.option("--node-label", default="", help="yarn: only nodes that have it.")
-@click.option(
-    "--node-python",
-    default="python3",
-    show_default=True,
-    help="yarn: Python 3.8 or later on each node.",
-)
-@click.option(
-    "--session-directory",
-    default="",
-    metavar="URI",
-    help="yarn: where the next leader finds the application [default: .samza-dagster in this user's home in Hadoop's file system].",
-)
+@_cluster_options
 @click.option(
     "--lease",
     type=click.FloatRange(3, 86_400),
@@ -135,22 +184,12 @@ def run_command(
     config: Path,
     launch: Path,
     log_format: str,
-    engine: str,
-    token_file: Path | None,
-    url_file: Path | None,
-    listen: str | None,
-    hadoop_conf: Path | None,
-    node_directory: str | None,
-    node_state_directory: str,
-    queue: str,
-    node_label: str,
-    node_python: str,
-    session_directory: str,
     lease: float | None,
     take_over: str,
     adopt: bool,
     yarn_resource_manager: str | None,
     record_events: Path | None,
+    **cluster: Any,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
 
@@ -168,43 +207,19 @@ def run_command(
         --token-file token --url-file coordinator.url --take-over now
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --adopt
-      samza-dagster coordinator run --config job.properties --launch launch.json --cluster yarn \\
-        --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
+      samza-dagster coordinator run --config job.properties --launch launch.json \\
+        --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
-    # A missing extra is told now, and not at the first GET /metrics.
-
     files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
-    cluster: ClusterFactory
-    if engine == "agents":
-        if token_file is None or url_file is None:
-            raise click.UsageError("agents need --token-file and --url-file")
-        cluster = LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
-    else:
-        if hadoop_conf is None or node_directory is None:
-            raise click.UsageError("--cluster yarn needs --hadoop-conf and --node-directory")
-        cluster = YarnAgents(
-            hadoop_conf,
-            YarnSettings(
-                job=f"{connection.job_name}-{connection.job_id}",
-                queue=queue,
-                label=node_label,
-                node_directory=node_directory,
-                node_state_directory=node_state_directory,
-                python=node_python,
-                agent=agent_archive.build().content,
-            ),
-            _address(listen or f"{socket.gethostname()}:0"),
-            session_directory,
-        )
     leadership = Leadership(
         LeaderSettings(
             connection=connection,
             config=files.config,
             launch=files.launch,
-            cluster=cluster,
+            cluster=_cluster_of(connection, **cluster),
             lease_s=lease,
             take_over_now=take_over == "now",
             adopt=adopt,
@@ -213,3 +228,35 @@ def run_command(
     )
     stop_at_signals(leadership.stop)
     leadership.run()
+
+
+@click.command("end", cls=JobProcess, section="coordinator")
+@job_files
+@_cluster_options
+def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> None:
+    """Ends the job in order: takes over, stops every container, and gives back what YARN keeps for it.
+
+    A coordinator that leads is ended first. State stays on the hosts and in the changelogs:
+    `coordinator run` goes on from there. Exit code 1 where a container lives on.
+
+    \b
+    Examples:
+      samza-dagster coordinator end --config job.properties --launch launch.json \\
+        --token-file token --url-file coordinator.url
+      samza-dagster coordinator end --config job.properties --launch launch.json \\
+        --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
+    """
+    files = JobFiles.read(config, launch, log_format, part="coordinator")
+    leadership = Leadership(
+        LeaderSettings(
+            connection=files.connection,
+            config=files.config,
+            launch=files.launch,
+            cluster=_cluster_of(files.connection, **cluster),
+            take_over_now=True,
+            end_job=True,
+        )
+    )
+    stop_at_signals(leadership.stop)
+    leadership.run()
+    click.echo(f"{leadership.ended} containers stopped: the job has ended")

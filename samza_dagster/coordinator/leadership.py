@@ -25,6 +25,7 @@ from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.ending import JobEnd
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
 from samza_dagster.coordinator.garbage import spare_what_lasts
@@ -63,6 +64,8 @@ from samza_dagster.placement.state import Limits
 
 _GATHER_S = 1.0
 """A new leader chooses a host for a container once no other has registered for so long."""
+_STOP_S = 30.0
+"""What the end of all containers may take beside the grace that each has."""
 _FREE_S = 5.0
 """A leader of this machine that has ended frees its address by then."""
 log = logging.getLogger(__name__)
@@ -73,7 +76,8 @@ class LeaderSettings:
     """What a coordinator is started with.
 
     `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives. `adopt`:
-    lead a job that another coordinator than ours has deployed, when that has ended.
+    lead a job that another coordinator than ours has deployed, when that has ended. `end_job`: stop
+    every container in place of leading, and give back what the cluster keeps for the job.
     """
 
     connection: Connection
@@ -83,6 +87,7 @@ class LeaderSettings:
     lease_s: float | None = None
     take_over_now: bool = False
     adopt: bool = False
+    end_job: bool = False
 
     def limits(self) -> Limits:
         """The job's bounds; raises `InvalidInput` that names the setting."""
@@ -125,6 +130,8 @@ class Leadership:
         self._fenced: Fenced | None = None
         self._settle_s = 0.0
         self._connected = False
+        self.ended = 0
+        """How many containers `end_job` has stopped."""
 
     def stop(self) -> None:
         """Ends after the step in hand; containers run on."""
@@ -193,6 +200,9 @@ class Leadership:
             )
             steps.cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
             steps.cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
+            if settings.end_job:
+                self._end_job(steps)
+                return
             self._term = term
             self._take_over_now = self._was_fenced = False
             self._fenced = None
@@ -206,6 +216,23 @@ class Leadership:
             if self._recorder is not None:
                 self._recorder.begin(epoch, snapshot.values, steps.state)
             term.lead(last_seen_hosts(metadata))
+
+    def _end_job(self, steps: Steps) -> None:
+        groups = steps.state.groups.values()
+        hosts = {
+            each.incarnation.host
+            for group in groups
+            for each in group.processors.values()
+            if each.incarnation is not None
+        }
+        self.ended = JobEnd(steps.cluster).run(
+            hosts | {orphan.incarnation.host for group in groups for orphan in group.orphans},
+            lease_s=steps.leases.limits.lease_ms / 1000,
+            stop_s=_STOP_S + self._settings.launch.stop_grace_s,
+        )
+        steps.cluster.finish()
+        steps.end_in_order()
+        self._stopped.set()
 
     def _candidate(self, stack: ExitStack) -> _Candidate:
         """Refuses what can't be led, as far as that can be seen before anything is waited for."""

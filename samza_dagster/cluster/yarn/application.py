@@ -244,6 +244,11 @@ class YarnApplication:
         token.setService(proxy.getAMRMTokenService(self._gateway.configuration))
         self._jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().addToken(token)
 
+    def unregister(self) -> None:
+        """Ends the application: YARN ends its containers."""
+        status: Any = self._records.FinalApplicationStatus.SUCCEEDED
+        self._master.unregisterApplicationMaster(status, "ended in order", "")
+
     # Containers
 
     def ask(self, ask: Ask) -> None:

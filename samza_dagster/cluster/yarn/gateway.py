@@ -6,9 +6,9 @@ directory brings addresses and security, as for every client of the cluster.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,8 +92,9 @@ class HadoopGateway:
                     die_on_exit=True,
                     enable_auth=True,
                     return_proc=True,
-                    redirect_stdout=sys.stderr,
-                    redirect_stderr=sys.stderr,
+                    # py4j closes the first when the JVM ends, so it gets a copy.
+                    redirect_stdout=os.fdopen(os.dup(2), "w"),
+                    redirect_stderr=2,
                 ),
             )
         except FileNotFoundError as error:

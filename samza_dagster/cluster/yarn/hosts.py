@@ -39,6 +39,7 @@ from samza_dagster.cluster.yarn.application import (
 )
 from samza_dagster.cluster.yarn.gateway import HadoopGateway, gateway_is_gone, java_words
 from samza_dagster.cluster.yarn.session import Session, SessionStore
+from samza_dagster.errors import ActionFailed
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,8 +50,10 @@ _AGENT, _HOLD = 1, 2
 _BEAT_S = 1.0
 _URGENT_BEAT_S = 0.05
 _NODES_S = 5.0
-_HOLD_WITHIN_S = 5.0
+_HOLD_WITHIN_S = 3.0
 _NODE_THREADS = 8
+_LAST_WORD_S = 2.0
+_FINISH_S = 30.0
 _LONGEST_PAUSE_S = 5.0
 
 
@@ -131,10 +134,27 @@ class YarnHosts:
         """Ends the conversation. The application, its agents and its containers go on."""
         self._closing.set()
         self._inbox.put(lambda: None)
-        self._gateway.close()
         if self._thread.is_alive():
-            self._thread.join(timeout=5.0)
+            self._thread.join(timeout=_LAST_WORD_S)
+        self._gateway.close()
         self._node_calls.shutdown(wait=False, cancel_futures=True)
+
+    def finish(self) -> None:
+        """See `Holds`: YARN ends the agents with the application."""
+        done = threading.Event()
+
+        def unregister() -> None:
+            self._application.unregister()
+            self._closing.set()
+            done.set()
+
+        self._inbox.put(unregister)
+        if not done.wait(_FINISH_S):
+            raise ActionFailed(
+                f"end {self._session.application} on YARN",
+                seen=self._told or "no answer",
+                fix=f"yarn application -kill {self._session.application}",
+            )
 
     def ask(self, request_id: str, host: str, memory_mb: int, cores: int) -> None:
         """See `Holds`."""

@@ -42,7 +42,9 @@ def test_one_that_is_being_ended_isnt_ended_twice() -> None:
     assert stopping.ended(1000.0, "").again_at == 1000.0
 
 
-def test_an_agent_that_fails_at_once_is_started_ever_more_rarely_and_one_that_lasted_at_once() -> None:
+def test_an_agent_that_fails_at_once_is_started_ever_more_rarely_and_one_that_lasted_at_once() -> (
+    None
+):
     agent, pauses = AgentContainer(), list[float]()
     for _ in range(9):
         agent = agent.runs("c", 0.0).ended(1.0, "no Python")
