@@ -40,6 +40,16 @@ def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[st
     return found
 
 
+def pids_of_executions(directory: Path, proc: Path = Path("/proc")) -> dict[str, int]:
+    """Execution id → process id outside of the hosts, of containers that our agents below `directory` run."""
+    found = {
+        environment.get("EXECUTION_ENV_CONTAINER_ID", ""): pid
+        for pid, environment in java_processes(MAIN_CLASS, proc)
+        if Path(environment.get("LOGGED_STORE_BASE_DIR", "/")).parent.parent == directory
+    }
+    return {execution_id: pid for execution_id, pid in found.items() if execution_id}
+
+
 def _started(pid: int) -> int:
     seen = stat_of(pid)
     return 0 if seen is None else seen.start_ticks

@@ -22,7 +22,7 @@ from samza_dagster.sandbox.runner import OwnRunner, read_log
 from samza_dagster.sandbox.yarn.cluster import RESOURCE_MANAGER, YarnCluster
 from samza_dagster.sandbox.yarn.job import YarnJob
 from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY, entering
-from samza_dagster.sandbox.yarn.processes import containers
+from samza_dagster.sandbox.yarn.processes import containers, pids_of_executions
 
 _RECORD = "yarn"
 AGENT_MEMORY_MB = 256
@@ -281,6 +281,17 @@ class _Files(CoordinatorFiles):
         """The same for every leader."""
         address = self._nodes.record.get("coordinator")
         return f"http://{address}" if address else None
+
+    def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """The leader's; an agent knows processes by their ids on its host, here they have those outside."""
+        answer = super().status(timeout_s)
+        pids = pids_of_executions(self._nodes.directory)
+        processors: Mapping[str, Mapping[str, Any]] = answer.get("processors", {})
+        of_here = {
+            processor_id: {**each, "pid": pids.get(each.get("execution_id") or "")}
+            for processor_id, each in processors.items()
+        }
+        return {**answer, "processors": of_here}
 
     def read_token(self) -> str:
         """From the job's session; raises `OSError` while there is none, `ValueError` for one of another form."""
