@@ -95,7 +95,7 @@ def test_a_resource_manager_that_is_started_again_goes_on_with_the_application(
         cluster(sandbox).start_resource_manager()
         until(
             "the application runs",
-            lambda: application(sandbox)["state"] == "RUNNING",
+            lambda: application(sandbox).get("state") == "RUNNING",
             seconds=60,
         )
         assert application(sandbox)["id"] == application_id
