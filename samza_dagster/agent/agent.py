@@ -18,6 +18,7 @@ from typing import Callable, Generator, NamedTuple, Optional, Tuple
 from samza_dagster.agent import (
     container_log,
     container_server,
+    holds,
     hosts_file,
     metrics,
     procfs,
@@ -58,8 +59,8 @@ class AlreadyRunning(Exception):
     """Another agent has the directory."""
 
 
-class UnusableDirectory(Exception):
-    """A directory that can't be made or written; its text says which and why."""
+class CannotStart(Exception):
+    """The host refuses what the agent needs; its text says what and why."""
 
 
 class ThreadDied(Exception):
@@ -90,14 +91,14 @@ class Threads:
 def run(settings: AgentSettings) -> None:
     """Until SIGTERM or SIGINT.
 
-    Raises `AlreadyRunning`, `UnusableDirectory`, `program.Replaced` and `ThreadDied`.
+    Raises `AlreadyRunning`, `CannotStart`, `program.Replaced` and `ThreadDied`.
     """
     directory = settings.directory
-    with _usable(directory):
+    with _needed("{} can't be written".format(directory)):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
         lock = _claim(directory)
-    with _usable(settings.state_dir):
+    with _needed("{} can't be written".format(settings.state_dir)):
         settings.state_dir.mkdir(parents=True, exist_ok=True)
     wardens = None if settings.wardens_outside else program.of_wardens(directory)
     program.keep_source()
@@ -158,7 +159,8 @@ def run(settings: AgentSettings) -> None:
     ):
         threads.start(target, name)
     if supervisor.holds is not None:
-        supervisor.holds.listen()
+        with _needed("{} can't be listened on".format(directory / holds.SOCKET)):
+            supervisor.holds.listen()
         threads.start(supervisor.holds.serve, "holds")
     me = procfs.name_of(os.getpid())
     assert me is not None  # we run
@@ -184,13 +186,11 @@ def run(settings: AgentSettings) -> None:
 
 
 @contextlib.contextmanager
-def _usable(directory: Path) -> Generator[None, None, None]:
+def _needed(without: str) -> Generator[None, None, None]:
     try:
         yield
     except OSError as error:
-        raise UnusableDirectory(
-            "{} can't be written: {}".format(directory, error.strerror or error)
-        ) from error
+        raise CannotStart("{}: {}".format(without, error.strerror or error)) from error
 
 
 def _claim(directory: Path) -> int:

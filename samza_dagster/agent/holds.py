@@ -171,21 +171,33 @@ class Holds:
             self._note_named()
             self._seen.update(self._named)
             self._roster.on_tell = self._note_change
+            self._drop_absent(self._monotonic())  # none yet: their time begins
 
     def serve(self) -> None:
         """Takes connections, and sees to those that nobody needs, for the life of the agent."""
         while True:
             with self._roster.changed:
-                accepts = self._accept()
-                self._read()
-                pause_s = self._settle()
+                accepts, pause_s = self.look()
                 heard = [each.peer.fileno() for each in self._connections]
                 if accepts:
                     heard.append(self._listener.fileno())
-                else:
-                    pause_s = min(pause_s, _ACCEPT_AGAIN_S)
                 poller = self._wakeup.prepare(heard)
             self._wakeup.sleep(poller, pause_s)
+
+    def look(self) -> Tuple[bool, float]:
+        """Takes what has arrived, ends what nobody needs, drops what nobody holds.
+
+        Returns whether further connections can be taken, and the seconds until the next look.
+        """
+        accepts = self._accept()
+        self._read()
+        now = self._monotonic()
+        self._drop_absent(now)
+        self._end_unneeded(now)
+        due = [since + BACK_WITHIN_S for since in self._absent_since.values()]
+        due += [each.since + NAMED_WITHIN_S for each in self._connections]
+        pause_s = min((each - now for each in due if each > now), default=NAMED_WITHIN_S)
+        return accepts, pause_s if accepts else min(pause_s, _ACCEPT_AGAIN_S)
 
     def hand_over(self, hold: str, directory: Path) -> Optional[Tuple[procfs.ProcessHandle, int]]:
         """Makes the hold the warden of an incarnation; None where it isn't connected.
@@ -248,28 +260,16 @@ class Holds:
         LOG.info("hold %s waits", hold)
         self.on_connected()
 
-    def _settle(self) -> float:
-        """Ends the holds that nobody needs, drops reservations whose hold has gone.
-
-        Returns the seconds until that is to be looked at again.
-        """
-        now = self._monotonic()
-        self._drop_absent(now)
-        self._end_unneeded(now)
-        due = [since + BACK_WITHIN_S for since in self._absent_since.values()]
-        due += [each.since + NAMED_WITHIN_S for each in self._connections]
-        return min((each - now for each in due if each > now), default=NAMED_WITHIN_S)
-
     def _drop_absent(self, now: float) -> None:
         parked = {each.hold for each in self._roster.lot.parked.values()}
         absent = {
-            hold: request_id
-            for request_id, _, _, execution_id, hold in self._holdings.ledger.held
-            if hold is not None
-            and hold in self._seen  # one that never connected may still come
-            and execution_id is None
-            and hold not in parked
-            and self._find(hold) is None
+            unused.hold: unused.request_id
+            for unused in self._holdings.ledger.held
+            if unused.hold is not None
+            and unused.hold in self._seen  # one that never connected may still come
+            and unused.execution_id is None
+            and unused.hold not in parked
+            and self._find(unused.hold) is None
         }
         self._absent_since = {hold: self._absent_since.get(hold, now) for hold in absent}
         for hold, since in self._absent_since.items():

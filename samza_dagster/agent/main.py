@@ -4,7 +4,7 @@ Started as `python -I agent.pyz`, the one file of `samza-dagster agent build`, o
 package tree as `python -I <path>/agent/main.py`.
 
 Exit codes: 0 done, 1 something lives on, another agent runs, a record isn't understood, or a
-thread has died, 2 bad usage, a directory that can't be written, or no token.
+thread has died, 2 bad usage, or the host refuses what it needs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from samza_dagster.agent import metrics
 from samza_dagster.agent.agent import (
     AgentSettings,
     AlreadyRunning,
+    CannotStart,
     ThreadDied,
-    UnusableDirectory,
     run,
 )
 from samza_dagster.agent.container_log import KEPT_MB
@@ -99,16 +99,34 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _reader(file: Optional[Path], text: Optional[str]) -> Callable[[], str]:
-    """What the file says at each call; without a file always `text`."""
-    return lambda: text or "" if file is None else file.read_text(encoding="utf-8").strip()
+def _reader(file: Path) -> Callable[[], str]:
+    """Return what reads the file anew at each call."""
+    return lambda: file.read_text(encoding="utf-8").strip()
 
 
-def _token_reader(file: Optional[Path]) -> Callable[[], str]:
+def _token_reader(parser: argparse.ArgumentParser, file: Optional[Path]) -> Callable[[], str]:
+    """Return what reads the token anew; exits when the engine's credentials have none."""
     if file is not None:
-        return _reader(file, None)
+        return _reader(file)
     credentials = Path(os.environ[CREDENTIALS])
+    try:
+        secret(credentials, TOKEN_ALIAS)
+    except (OSError, ValueError) as error:
+        parser.error("no token: {}".format(error))
     return lambda: secret(credentials, TOKEN_ALIAS)
+
+
+def _url_reader(
+    parser: argparse.ArgumentParser, file: Optional[Path], url: Optional[str]
+) -> Callable[[], str]:
+    """Return what gives the coordinator's URL; exits unless exactly one of both is given."""
+    if file is not None and url is None:
+        return _reader(file)
+    if url is None or file is not None:
+        parser.error("exactly one of --coordinator-url-file and --coordinator-url is needed")
+    if not url.startswith("http://"):
+        parser.error("--coordinator-url: {!r} is no http URL".format(url))
+    return lambda: url
 
 
 def main(arguments: List[str]) -> int:
@@ -130,14 +148,10 @@ def _main(arguments: List[str]) -> int:
         return 1 if result["alive"] else 0
     needed = ("host", "memory_mb", "cores")
     missing = ["--" + name.replace("_", "-") for name in needed if getattr(given, name) is None]
-    if given.coordinator_url is None and given.coordinator_url_file is None:
-        missing.append("--coordinator-url-file or --coordinator-url")
     if given.token_file is None and not os.environ.get(CREDENTIALS):
         missing.append("--token-file, as there is no " + CREDENTIALS)
     if missing:
         parser.error("needed to run: {}".format(", ".join(missing)))
-    if given.coordinator_url is not None and given.coordinator_url_file is not None:
-        parser.error("--coordinator-url-file and --coordinator-url: only one of both")
     try:
         check_name(given.host, "--host")
     except ProtocolError as error:
@@ -148,13 +162,8 @@ def _main(arguments: List[str]) -> int:
         parser.error("--container-log-mb is at least 1")
     if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
         parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
-    read_url = _reader(given.coordinator_url_file, given.coordinator_url)
-    read_token = _token_reader(given.token_file)
-    if given.token_file is None:
-        try:
-            read_token()
-        except (OSError, ValueError) as error:
-            parser.error("no token: {}".format(error))
+    read_url = _url_reader(parser, given.coordinator_url_file, given.coordinator_url)
+    read_token = _token_reader(parser, given.token_file)
     log_as(given.log_format, {"part": "agent", "host": given.host})
     try:
         run(
@@ -177,7 +186,7 @@ def _main(arguments: List[str]) -> int:
     except AlreadyRunning:
         print("agent: another agent has {}".format(directory), file=sys.stderr)
         return 1
-    except UnusableDirectory as error:
+    except CannotStart as error:
         print("agent: {}".format(error), file=sys.stderr)
         return 2
     except ThreadDied as error:

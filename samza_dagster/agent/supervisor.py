@@ -184,6 +184,8 @@ class Supervisor:
             LOG.info("%s starts%s", execution_id, "" if parked is None else ", parked until now")
             if parked is None:
                 self.watch.spawn(started)
+            else:
+                self.watch.expect_warden(started)
             self.roster.tell()
             return CommandOutcome(True)
 

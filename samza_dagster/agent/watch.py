@@ -122,9 +122,10 @@ class IncarnationWatch:
     def expect_warden(self, found: HostedIncarnation) -> None:
         """With holds: the reserved one becomes its warden, at once or when it connects in time."""
         reserved = {reservation.hold for reservation in self._holdings.ledger.held}
-        if self._holds is not None and found.hold is not None and found.hold in reserved:
-            found.warden_by = self._monotonic() + WARDEN_WITHIN_S
-            self._hand_over(found)
+        if self._holds is None or found.hold not in reserved or found.read_processes():
+            return
+        found.warden_by = self._monotonic() + WARDEN_WITHIN_S
+        self._hand_over(found)
 
     def stop(self, found: HostedIncarnation) -> None:
         """Asks its warden to end it, and sees to its end when that is late."""
