@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
 YARN ?=
+OURS ?=
 STANDALONE ?=
 WITHIN ?=
 FAULTS ?= 14
@@ -55,8 +56,8 @@ setup: $(STAMP) ## the virtual environment, from the locked requirements
 java: $(STAMP)
 	@$(BIN)/python -m samza_dagster.sandbox.java_check
 
-demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself; YARN=1 under Samza's own Application Master; STANDALONE=1: a standalone processor is killed
-	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once) $(if $(YARN),--yarn) $(if $(STANDALONE),--standalone)
+demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself; YARN=1 under Samza's own Application Master, with OURS=1 our coordinator on YARN; STANDALONE=1: a standalone processor is killed
+	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once) $(if $(YARN),--yarn) $(if $(OURS),--coordinator ours) $(if $(STANDALONE),--standalone)
 
 test: $(STAMP) java ## lint, types and all levels of tests, each within its budget; WITHIN=seconds for who cuts it off then
 	@$(BIN)/python -m tests.levels $(if $(WITHIN),--within $(WITHIN))

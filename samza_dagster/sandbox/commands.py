@@ -16,7 +16,14 @@ from samza_dagster.directories import sandboxes_directory
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.lifecycle import PROCESSORS, Options, Sandbox
+from samza_dagster.sandbox.lifecycle import (
+    COORDINATORS,
+    PROCESSORS,
+    SAMZAS,
+    Options,
+    Sandbox,
+    asked_resource_manager,
+)
 from samza_dagster.sandbox.progress import Phases
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
@@ -79,9 +86,11 @@ def sandbox() -> None:
 @click.option(
     "--brokers", type=click.IntRange(1, 9), default=1, show_default=True, help="Of Kafka."
 )
+@click.option("--yarn", is_flag=True, help="On a real YARN.")
 @click.option(
-    "--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN; no fencing."
-)
+    "--coordinator", type=click.Choice(COORDINATORS), default=SAMZAS, show_default=True,
+    help="With --yarn: Samza's own Application Master, without fencing, or our coordinator.",
+)  # fmt: skip
 @click.option("--standalone", is_flag=True, help="As standalone processors over a ZooKeeper.")
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
@@ -98,6 +107,7 @@ def up(
       samza-dagster sandbox up --name second --detach
       samza-dagster sandbox up --brokers 3
       samza-dagster sandbox up --yarn
+      samza-dagster sandbox up --yarn --coordinator ours
       samza-dagster sandbox up --standalone --processors 3
     """
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
@@ -244,7 +254,7 @@ def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
         )
     values = demo_job.environment(
         facts["bootstrap_servers"],
-        yarn_resource_manager=facts.get("resource_manager", ""),
+        yarn_resource_manager=asked_resource_manager(facts),
         zookeeper=facts["zookeeper"] or "",
     )
     if (dagster_home / "dagster.yaml").is_file():

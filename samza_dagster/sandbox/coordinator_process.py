@@ -38,12 +38,16 @@ class CoordinatorFiles:
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         """Writes config and template, and a token when there is none yet."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
-        launch.write(self.launch)
+        self.write_job(config, launch)
         if not self.token.exists():
             self.token.touch(mode=0o600)
             self.token.write_text(secrets.token_urlsafe(32))
+
+    def write_job(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
+        """Writes config and template alone."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
+        launch.write(self.launch)
 
     @property
     def arguments(self) -> list[str]:
@@ -53,19 +57,34 @@ class CoordinatorFiles:
             *("--token-file", str(self.token), "--url-file", str(self.url)),
         ]
 
+    @property
+    def command(self) -> list[str]:
+        """What runs the coordinator."""
+        return [
+            sys.executable,
+            "-m",
+            "samza_dagster.cli.main",
+            "coordinator",
+            "run",
+            *self.arguments,
+        ]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of its process: with its login at the broker, where it has one."""
+        login = self.logins.client_config
+        own = {CLIENT_CONFIG: str(login)} if login.exists() else {}
+        return {**os.environ, **own}
+
     def start(self, *, on_spawn: Callable[[ProcessRecord], None] | None = None) -> ProcessRecord:
         """Starts the coordinator; a second one takes over from the first."""
-        command = [sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"]
-        environment = dict(os.environ)
-        if self.logins.client_config.exists():
-            environment[CLIENT_CONFIG] = str(self.logins.client_config)
         return process.spawn(
-            ROLE,
-            [*command, *self.arguments],
-            log=self.log,
-            environment=environment,
-            on_spawn=on_spawn,
+            ROLE, self.command, log=self.log, environment=self.environment, on_spawn=on_spawn
         )
+
+    def read_token(self) -> str:
+        """The agents' token; raises `OSError`."""
+        return self.token.read_text().strip()
 
     def coordinator_url(self) -> str | None:
         """The URL that the last leader wrote, if any did."""
@@ -82,13 +101,13 @@ class CoordinatorFiles:
                 "the coordinator", seen=f"no URL in {self.url}", fix=f"see {self.log}"
             )
         try:
-            token = self.token.read_text().strip()
+            token = self.read_token()
             request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
                 f"{url}/status", headers={"Authorization": f"Bearer {token}"}
             )
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
                 return json.load(answer)
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
             raise Unreachable(
                 "the coordinator", seen=f"{url}: {error}", fix=f"see {self.log}"
             ) from error

@@ -54,6 +54,11 @@ class SimulatedHost:
         return f"agent {self.name}"
 
     @property
+    def agent_directory(self) -> Path:
+        """What its agent keeps."""
+        return self.directory
+
+    @property
     def state_directory(self) -> Path:
         """`LOGGED_STORE_BASE_DIR` of its containers."""
         return self.directory / "state"

@@ -24,6 +24,8 @@ STANDBY_NICENESS = 5
 CONTAINER_MEMORY_MB = 256
 """What a container takes of its host: heap, RocksDB and the JVM itself."""
 
+_AGENTS_HOSTS_FILE = "{agent_dir}/hosts"
+
 _LOG_LEVELS = (
     ("org.apache.samza.container", "info"),
     ("org.apache.samza.runtime", "info"),
@@ -68,7 +70,7 @@ class ContainerClasses:
         self,
         archive_options: tuple[str, ...],
         *,
-        hosts_file: str = "{agent_dir}/hosts",
+        hosts_file: str = _AGENTS_HOSTS_FILE,
         temporary: str = "{work_dir}/tmp",
     ) -> LaunchTemplate:
         """A container with a small heap that reports its simulated host and logs what matters."""
@@ -96,7 +98,13 @@ class ContainerClasses:
         )
 
 
-def config_and_template(plain: Mapping[str, str]) -> tuple[dict[str, str], LaunchTemplate]:
-    """A job's config and how its containers are launched, with the Java and jars of now."""
+def config_and_template(
+    plain: Mapping[str, str], *, hosts_file: str = _AGENTS_HOSTS_FILE
+) -> tuple[dict[str, str], LaunchTemplate]:
+    """A job's config and how its containers are launched, with the Java and jars of now.
+
+    Containers resolve names by `hosts_file`.
+    """
     classes = ContainerClasses.of_now()
-    return classes.config(plain), classes.template(classes.archive.use_options())
+    archive = classes.archive.use_options()
+    return classes.config(plain), classes.template(archive, hosts_file=hosts_file)

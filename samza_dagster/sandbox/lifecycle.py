@@ -32,9 +32,13 @@ from samza_dagster.sandbox.registry import Registry, wait_until
 from samza_dagster.sandbox.runner import OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
 from samza_dagster.sandbox.warm_up import archive_built_beside
-from samza_dagster.sandbox.yarn.runner import YarnRunner
+from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
 from samza_dagster.sandbox.zookeeper import ZOOKEEPER
 
+OURS = "ours"
+SAMZAS = "samza"
+COORDINATORS = (SAMZAS, OURS)
+"""Which coordinator runs the containers on YARN: Samza's own Application Master, or ours."""
 PROCESSORS = 3
 """Of a standalone sandbox, where nobody says another number."""
 _DEFINITIONS = """import pathlib
@@ -54,9 +58,9 @@ class Options:
     `host_memory_mb` what each host has for containers, MiB. `fencing` is
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
     `host:port` of what forwards coordinator and containers to the broker's listener for them,
-    one for each of `brokers`, separated by commas. `yarn`: Samza's own Application Master runs
-    the containers, on as many NodeManagers, and nobody logs in; `standalone`: as many processors
-    do, over a ZooKeeper. `settings` are the job's, over
+    one for each of `brokers`, separated by commas. `yarn`: containers run on as many NodeManagers,
+    by `coordinator` (one of `COORDINATORS`); under Samza's own Application Master nobody logs in.
+    `standalone`: as many processors run them, over a ZooKeeper. `settings` are the job's, over
     those that it has otherwise; what begins with `yarn.` is YARN's own as well.
     """
 
@@ -72,6 +76,7 @@ class Options:
     job_address: str = ""
     brokers: int = 1
     yarn: bool = False
+    coordinator: str = SAMZAS
     standalone: bool = False
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     deadline_s: float = 900.0
@@ -82,6 +87,12 @@ class Options:
                 "one of YARN and standalone processors runs the containers",
                 seen="both",
                 fix="--yarn or --standalone",
+            )
+        if self.coordinator == OURS and not self.yarn:
+            raise Refused(
+                "a choice of the coordinator, which is one on YARN alone",
+                seen=f"coordinator {OURS} without YARN",
+                fix="--yarn --coordinator ours; without either the coordinator is ours, too",
             )
         if self.hosts < self.standbys + 1:
             raise Refused(
@@ -105,7 +116,12 @@ class Options:
     @property
     def is_fenced(self) -> bool:
         """The broker tells one incarnation from another."""
-        return self.fencing == Fencing.BROKER.value and not self.yarn
+        return self.fencing == Fencing.BROKER.value and not self.is_under_samza
+
+    @property
+    def is_under_samza(self) -> bool:
+        """Samza's own Application Master runs the containers."""
+        return self.yarn and self.coordinator == SAMZAS
 
     @property
     def processors(self) -> int:
@@ -121,6 +137,7 @@ class Sandbox:
         self.directory = self.registry.directory
         self.own = OwnRunner(self.registry)
         self.yarn = YarnRunner(self.registry)
+        self.own_yarn = OwnYarnRunner(self.registry)
         self.standalone = StandaloneRunner(self.registry, self.own.files.logins)
         self.brokers: Brokers | None = None
         """Once it was brought up in this process."""
@@ -131,12 +148,15 @@ class Sandbox:
         options = self.registry.read().get("options", {})
         if options.get("standalone", False):
             return self.standalone
-        return self.yarn if options.get("yarn", False) else self.own
+        if not options.get("yarn", False):
+            return self.own
+        return self.own_yarn if options.get("coordinator", SAMZAS) == OURS else self.yarn
 
     @property
     def files(self) -> CoordinatorFiles:
         """Of our own coordinator."""
-        return self.own.files
+        runner = self.runner
+        return runner.files if isinstance(runner, OwnRunner) else self.own.files
 
     @property
     def dagster_home(self) -> Path:
@@ -205,8 +225,8 @@ class Sandbox:
             "app_id": facts["job"]["id"],
             "hosts": sorted(facts["hosts"]),
         }
-        if facts.get("resource_manager"):
-            attributes["yarn_resource_manager"] = facts["resource_manager"]
+        if asked := asked_resource_manager(facts):
+            attributes["yarn_resource_manager"] = asked
         if facts["zookeeper"]:
             attributes |= {"deployment": "standalone", "zookeeper": facts["zookeeper"]}
         write_json(
@@ -389,3 +409,8 @@ class Sandbox:
             (self.directory / "load.log").unlink(missing_ok=True)
         (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()
+
+
+def asked_resource_manager(facts: Mapping[str, Any]) -> str:
+    """The ResourceManager that clients of a sandbox ask, by its status: for a job of Samza's own Application Master."""
+    return facts["resource_manager"] or "" if "application" in facts else ""

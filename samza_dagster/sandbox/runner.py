@@ -1,4 +1,4 @@
-"""Runs the containers of a sandbox's job with our own coordinator; `yarn.runner` does the same.
+"""Runs the containers of a sandbox's job with our own coordinator; `yarn.runner` does so on YARN.
 
 The sandbox's record is all that another process needs to look at it or end it.
 """
@@ -92,7 +92,7 @@ class OwnRunner:
 
     def container_log(self, host: SimulatedHost, execution_id: str) -> str:
         """Of an incarnation that its agent still keeps."""
-        return read_log(host.directory / "incarnations" / execution_id / "container.log")
+        return read_log(host.agent_directory / "incarnations" / execution_id / "container.log")
 
     def stop(self) -> None:
         """The coordinator before the containers: it would start them anew."""

@@ -36,10 +36,14 @@ class _Seen:
 
 
 class KernelWitness:
-    """Watches the hosts below `directory` (`<host>/state`) from its making until `close`."""
+    """Watches the hosts below `directory` (`<host>/state`) from its making until `close`.
 
-    def __init__(self, directory: Path) -> None:
+    `agent` is where agents keep their records, below each host's directory.
+    """
+
+    def __init__(self, directory: Path, agent: str = "") -> None:
         self._directory = str(directory)
+        self._agent = agent
         self._strangers: dict[_Key, float] = {}
         self._containers: dict[_Key, _Seen] = {}
         self._sessions: set[tuple[str, int]] = set()
@@ -90,7 +94,7 @@ class KernelWitness:
             self._compare(released, now)
 
     def _is_released(self, seen: _Seen) -> bool:
-        record = Path(self._directory) / seen.host / "incarnations" / seen.execution
+        record = Path(self._directory, seen.host, self._agent, "incarnations", seen.execution)
         try:
             return bool(json.loads((record / "marks.json").read_text())["released"])
         except (OSError, ValueError):

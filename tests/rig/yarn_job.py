@@ -26,8 +26,7 @@ from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
-from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
-from samza_dagster.sandbox.yarn.runner import containers, java_processes
+from samza_dagster.sandbox.yarn.processes import NODE_DIRECTORY, containers, java_processes
 from tests.rig.am_rules import NAMESPACE, REQUEST, RESPONSE
 from tests.rig.job import alive
 from tests.rig.pace import PACE

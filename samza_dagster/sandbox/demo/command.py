@@ -15,7 +15,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.interrupts import interrupts_deferred, interrupts_raise
 from samza_dagster.sandbox.demo.run import Demo
 from samza_dagster.sandbox.demo.takeover import TakeoverDemo
-from samza_dagster.sandbox.lifecycle import PROCESSORS, Options
+from samza_dagster.sandbox.lifecycle import COORDINATORS, PROCESSORS, SAMZAS, Options
 from samza_dagster.sandbox.load_plan import RATE
 
 
@@ -30,12 +30,22 @@ from samza_dagster.sandbox.load_plan import RATE
     "--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True,
     help="Records a second.",
 )  # fmt: skip
-@click.option("--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN.")
+@click.option("--yarn", is_flag=True, help="On a real YARN.")
+@click.option(
+    "--coordinator", type=click.Choice(COORDINATORS), default=SAMZAS, show_default=True,
+    help="With --yarn: Samza's own Application Master, or our coordinator.",
+)  # fmt: skip
 @click.option(
     "--standalone", is_flag=True, help="Standalone processors over a ZooKeeper: one is killed."
 )
 def demo_command(
-    once: bool, name: str, state_mb: float, rate: float, yarn: bool, standalone: bool
+    once: bool,
+    name: str,
+    state_mb: float,
+    rate: float,
+    yarn: bool,
+    coordinator: str,
+    standalone: bool,
 ) -> None:
     """Moves a stateful Samza container to its standby's host, driven by Dagster.
 
@@ -48,10 +58,11 @@ def demo_command(
       samza-dagster demo
       samza-dagster demo --once --state-mb 10
       samza-dagster demo --once --yarn
+      samza-dagster demo --once --yarn --coordinator ours
       samza-dagster demo --once --standalone
     """
     options = Options(
-        name=name, state_mb=state_mb, rate=rate, yarn=yarn, standalone=standalone,
+        name=name, state_mb=state_mb, rate=rate, yarn=yarn, coordinator=coordinator, standalone=standalone,
         hosts=PROCESSORS if standalone else Options.hosts,
     )  # fmt: skip
     console = Console(stderr=True, highlight=False)

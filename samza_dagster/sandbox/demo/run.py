@@ -84,7 +84,7 @@ class Demo:
                     **demo_job.environment(servers),
                     "SAMZA_DAGSTER_HOSTS": " ".join(host_names(options.hosts)),
                     # Samza's own Application Master does itself what ours leaves to the sensor.
-                    "SAMZA_DAGSTER_AUTO_FAILOVER": "shadow" if options.yarn else "act",
+                    "SAMZA_DAGSTER_AUTO_FAILOVER": "shadow" if options.is_under_samza else "act",
                 },
             )
             with interrupts_deferred():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from samza_dagster.errors import ActionFailed, DeadlineExceeded, Unreachable
+from samza_dagster.agent import procfs
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, Refused, Unreachable
 from samza_dagster.metadata.resource_manager import Cluster, ResourceManager
 from samza_dagster.sandbox import demo_job, process
 from samza_dagster.sandbox.artifacts import class_path
@@ -17,18 +20,21 @@ from samza_dagster.sandbox.process import ProcessRecord, log_tail
 from samza_dagster.sandbox.properties import filled_in
 from samza_dagster.sandbox.registry import wait_until
 from samza_dagster.sandbox.yarn.namespace import Namespace
+from samza_dagster.sandbox.yarn.processes import NODE_DIRECTORY, java_processes
 
 RESOURCE_MANAGER = "resource-manager"
 _ADDRESS = "127.0.1.{}"
 _WEB_PORT = 8088
 _START_S = 90.0
 NODE_MEMORY_MB = 2048
-NODE_DIRECTORY = "SAMZA_DAGSTER_NODE_DIRECTORY"
-"""What a container of a node finds its host's directory by."""
 LOST_AFTER_S = 20.0
 """Of a silent NodeManager; YARN's own default is ten minutes."""
 _PACKAGE = "org.apache.hadoop.yarn.server"
+_RESOURCE_MANAGER = f"{_PACKAGE}.resourcemanager.ResourceManager"
+_NODE_MANAGER = f"{_PACKAGE}.nodemanager.NodeManager"
 _SCHEDULER = f"{_PACKAGE}.resourcemanager.scheduler.capacity.CapacityScheduler"
+_HOST_INIT = Path(__file__).with_name("host_init.py")
+_DEATH_S = 10.0
 JVM_OPTIONS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
@@ -45,7 +51,8 @@ class YarnCluster:
     """`nodes` NodeManagers below `directory`, and the ResourceManager.
 
     `servers` (`host:port,…`) are brokers outside that its containers reach by the same address,
-    `settings` entries of `yarn-site` over its own.
+    `both_sides` addresses in its network that are reached by the same from outside, `settings`
+    entries of `yarn-site` over its own.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class YarnCluster:
         nodes: Sequence[str],
         *,
         servers: str,
+        both_sides: Sequence[str] = (),
         memory_mb: int = NODE_MEMORY_MB,
         settings: Mapping[str, str] | None = None,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
@@ -68,6 +76,7 @@ class YarnCluster:
             self.directory / "namespace",
             servers=servers,
             inside=(f"{self._address}:{_WEB_PORT}",),
+            both_sides=both_sides,
             on_spawn=on_spawn,
         )
         self._running: dict[str, ProcessRecord] = {}
@@ -94,19 +103,36 @@ class YarnCluster:
         """
         self._write()
         self.namespace.start()
-        self._spawn(RESOURCE_MANAGER, self.configuration, f"{_PACKAGE}.resourcemanager.ResourceManager", 256)  # fmt: skip
+        self._spawn_resource_manager()
         for name in self.nodes:
             self.start_node(name)
-        deadline = time.monotonic() + _START_S
-        if not wait_until(self._all_run, deadline):
-            seen = self._states() or log_tail(self._log(RESOURCE_MANAGER))
-            asked = f"start YARN with {len(self.nodes)} nodes"
-            raise DeadlineExceeded(asked, seen=f"{seen}", fix=f"see {self.directory}")
+        self._wait(f"start YARN with {len(self.nodes)} nodes", self._all_run)
 
     def start_node(self, name: str) -> None:
-        """Starts that host's NodeManager, again when it was lost."""
-        conf = self.directory / name / "conf"
-        self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
+        """Starts that host and its NodeManager, again when it was lost."""
+        command = self._java(self.directory / name / "conf", _NODE_MANAGER, heap_mb=220)
+        self._spawn(name, (sys.executable, "-I", str(_HOST_INIT), *command))
+
+    def kill_node_manager(self, name: str) -> None:
+        """Kills it alone: all else on its host runs on. Raises `Refused` where none runs."""
+        self._kill(name, _NODE_MANAGER)
+
+    def start_node_manager(self, name: str) -> None:
+        """Starts it again on its host; returns when its process is there."""
+        (first,) = (s for s in procfs.all_processes() if s.ppid == self._running[name].pid)
+        os.kill(first.pid, signal.SIGUSR1)
+        self._wait(
+            f"start the NodeManager of {name}", lambda: bool(self._pids(name, _NODE_MANAGER))
+        )
+
+    def kill_resource_manager(self) -> None:
+        """Kills it; nodes and their containers run on. Raises `Refused` where none runs."""
+        self._kill(RESOURCE_MANAGER, _RESOURCE_MANAGER)
+
+    def start_resource_manager(self) -> None:
+        """Starts it again; returns when it answers."""
+        self._spawn_resource_manager()
+        self._wait("start the ResourceManager", self._answers)
 
     def state(self) -> Cluster:
         """What the ResourceManager says now of its nodes and of the job; raises `Unreachable`."""
@@ -119,20 +145,51 @@ class YarnCluster:
         states = self._states()
         return all(states.get(name) == "RUNNING" for name in self.nodes)
 
+    def _answers(self) -> bool:
+        try:
+            self.state()
+        except Unreachable:
+            return False
+        return True
+
+    def _wait(self, asked: str, condition: Callable[[], bool]) -> None:
+        if not wait_until(condition, time.monotonic() + _START_S):
+            seen = self._states() or log_tail(self._log(RESOURCE_MANAGER))
+            raise DeadlineExceeded(asked, seen=f"{seen}", fix=f"see {self.directory}")
+
+    def _pids(self, name: str, main_class: str) -> list[int]:
+        here = str(self.directory / name)
+        return [pid for pid, its in java_processes(main_class) if its.get(NODE_DIRECTORY) == here]
+
+    def _kill(self, name: str, main_class: str) -> None:
+        pids = self._pids(name, main_class)
+        if not pids:
+            raise Refused(f"kill the {main_class.rpartition('.')[2]} of {name}", seen="none runs")
+        for pid in pids:
+            record = ProcessRecord.of(name, pid)
+            record.send(signal.SIGKILL)
+            record.wait(_DEATH_S)
+
     def _states(self) -> dict[str, str]:
         try:
             return {host: node.state for host, node in self.state().nodes.items()}
         except Unreachable:
             return {}
 
-    def _spawn(self, name: str, conf: Path, main_class: str, heap_mb: int) -> None:
-        java = (
+    def _java(self, conf: Path, main_class: str, *, heap_mb: int) -> tuple[str, ...]:
+        return (
             str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *JVM_OPTIONS,
             f"-Djdk.net.hosts.file={self.hosts_file}", "-cp", f"{conf}:{class_path('yarn')}", main_class,
         )  # fmt: skip
+
+    def _spawn_resource_manager(self) -> None:
+        command = self._java(self.configuration, _RESOURCE_MANAGER, heap_mb=256)
+        self._spawn(RESOURCE_MANAGER, command)
+
+    def _spawn(self, name: str, command: Sequence[str]) -> None:
         self._running[name] = process.spawn(
             name,
-            self.namespace.command(java, host=name),
+            self.namespace.command(command, host=name),
             log=self._log(name),
             environment={
                 **os.environ,
@@ -146,16 +203,16 @@ class YarnCluster:
         return self.directory / f"{name}.log"
 
     def _write(self) -> None:
-        names = {**self.nodes, RESOURCE_MANAGER: self._address}
+        # The machine's own name is that of what runs in the namespace as no host.
+        machine = {"localhost": "127.0.0.1", os.uname().nodename: "127.0.0.1"}
+        names = {**machine, **self.nodes, RESOURCE_MANAGER: self._address}
         self.directory.mkdir(parents=True, exist_ok=True)
-        lines = (
-            f"{address} {name}\n" for name, address in (*names.items(), ("localhost", "127.0.0.1"))
-        )
+        lines = (f"{address} {name}\n" for name, address in names.items())
         self.hosts_file.write_text("".join(lines))
         _write_configuration(self.configuration, self._all_sites())
         for name in self.nodes:
             own = self._all_sites()
-            own["yarn-site"] |= self._node_site(name)
+            own["yarn-site"] |= {**self._node_site(name), **self._settings}
             _write_configuration(self.directory / name / "conf", own)
 
     def _all_sites(self) -> dict[str, dict[str, str]]:

@@ -13,7 +13,8 @@ from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.launch import MAIN_CLASS
-from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS, NODE_DIRECTORY, YarnCluster
+from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS, YarnCluster
+from samza_dagster.sandbox.yarn.processes import NODE_DIRECTORY
 
 _SUBMIT_S = 180.0
 _HEAPS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"

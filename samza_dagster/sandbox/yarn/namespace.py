@@ -30,7 +30,7 @@ class Namespace:
     """Below `directory`; `servers` (`host:port,…`) outside are reached by the same address inside.
 
     `inside` are addresses in it that are reached from outside: `outside[i]` is the address of
-    `inside[i]` there.
+    `inside[i]` there. Those of `both_sides` are reached from outside by the very same address.
     """
 
     def __init__(
@@ -39,11 +39,13 @@ class Namespace:
         *,
         servers: str,
         inside: Sequence[str],
+        both_sides: Sequence[str] = (),
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self._directory = directory
         self._servers = tuple(dict.fromkeys(servers.split(",")))
         self._inside = tuple(inside)
+        self._both_sides = tuple(both_sides)
         self._on_spawn = on_spawn
         self.outside: tuple[str, ...] = ()
         self._holder: ProcessRecord | None = None
@@ -61,7 +63,9 @@ class Namespace:
         ports = free_ports(len(self._inside))
         self.outside = tuple(f"{LOOPBACK}:{port}" for port in ports)
         out = [(address, self._socket(f"out-{n}")) for n, address in enumerate(self._servers)]
-        into = [(self._socket(f"in-{n}"), address) for n, address in enumerate(self._inside)]
+        served = (*self._inside, *self._both_sides)
+        into = [(self._socket(f"in-{n}"), address) for n, address in enumerate(served)]
+        reached = (*self.outside, *self._both_sides)
         relay = (sys.executable, "-I", str(_RELAY))
         mapped = () if os.geteuid() == 0 else ("--map-root-user",)
         self._holder = self._spawn(
@@ -73,26 +77,15 @@ class Namespace:
             (
                 *relay,
                 *(f"{path}={address}" for address, path in out),
-                *(f"{at}={path}" for at, (path, _) in zip(self.outside, into, strict=True)),
+                *(f"{at}={path}" for at, (path, _) in zip(reached, into, strict=True)),
             ),
         )
 
     def command(self, command: Sequence[str], *, host: str = "") -> tuple[str, ...]:
-        """What runs `command` in it; as `host`, with its name and processes that end with it.
-
-        A host's processes are in a namespace of their own: the end of the first one, which
-        this command starts, is the end of all, by the kernel.
-        """
+        """What runs `command` in it, see `entering`."""
         if self._holder is None:
             raise ActionFailed("enter the network namespace", seen="it wasn't started")
-        user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
-        enter = ("nsenter", "--target", str(self._holder.pid), *user, "--net")
-        if not host:
-            return (*enter, *command)
-        return (
-            *(*enter, "unshare", "--uts", "--pid", "--fork", "--kill-child=SIGKILL"),
-            *("--mount-proc", "sh", "-c", 'hostname "$0" && exec "$@"', host, *command),
-        )
+        return entering(self._holder.pid, command, host=host)
 
     def _socket(self, name: str) -> str:
         path = self._directory / name
@@ -116,3 +109,19 @@ class Namespace:
         if not wait_until(is_ready, time.monotonic() + _READY_S):
             raise DeadlineExceeded(f"start the {role}", seen=log_tail(log), fix=f"see {log}")
         return record
+
+
+def entering(holder: int, command: Sequence[str], *, host: str = "") -> tuple[str, ...]:
+    """What runs `command` in the namespace that process `holder` keeps; as `host`, with its name and processes that end with it.
+
+    A host's processes are in a namespace of their own: the end of the first one, which
+    this command starts, is the end of all, by the kernel.
+    """
+    user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+    enter = ("nsenter", "--target", str(holder), *user, "--net")
+    if not host:
+        return (*enter, *command)
+    return (
+        *(*enter, "unshare", "--uts", "--pid", "--fork", "--kill-child=SIGKILL"),
+        *("--mount-proc", "sh", "-c", 'hostname "$0" && exec "$@"', host, *command),
+    )

@@ -1,94 +1,115 @@
-"""The part of a sandbox that runs its job under Samza's own Application Master."""
+"""The part of a sandbox that runs its job on a real YARN, under Samza's own Application Master or our coordinator."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.agent.procfs import stat_of
+from samza_dagster.agent.files import read_json
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Refused
-from samza_dagster.model import naming
-from samza_dagster.sandbox import process
-from samza_dagster.sandbox.hosts import SimulatedHost
-from samza_dagster.sandbox.launch import MAIN_CLASS
+from samza_dagster.sandbox import demo_job, process
+from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.hosts import HOST_CORES, SimulatedHost
+from samza_dagster.sandbox.launch import config_and_template
+from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
-from samza_dagster.sandbox.runner import read_log
-from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY, RESOURCE_MANAGER, YarnCluster
+from samza_dagster.sandbox.runner import OwnRunner, read_log
+from samza_dagster.sandbox.yarn.cluster import RESOURCE_MANAGER, YarnCluster
 from samza_dagster.sandbox.yarn.job import YarnJob
-from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY
+from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY, entering
+from samza_dagster.sandbox.yarn.processes import containers, pids_of_executions
 
 _RECORD = "yarn"
+AGENT_MEMORY_MB = 256
+"""Of each node, beside what its containers have."""
+_STATE_STORE = "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore"
 
 
-class YarnRunner:
-    """A real YARN: a ResourceManager, and a NodeManager for each host."""
+class YarnHost(SimulatedHost):
+    """A host whose first process is on record under its name."""
 
-    jars: tuple[str, ...] = ("yarn", "samza-yarn")
+    @property
+    def role(self) -> str:
+        """The host itself: its agent, where it has one, is a container of YARN's."""
+        return self.name
+
+    @property
+    def agent_directory(self) -> Path:
+        """Of the agent of the demo's job; Samza's own Application Master has none."""
+        return self.directory / "agent" / f"{demo_job.JOB_NAME}-{demo_job.JOB_ID}"
+
+
+class YarnNodes:
+    """A real YARN, by its record: a ResourceManager, and a NodeManager on each host."""
 
     def __init__(self, registry: Registry) -> None:
-        self._directory = registry.directory / "yarn"
+        self.directory = registry.directory / "yarn"
+        self.cluster: YarnCluster | None = None
+        """Once it was brought up in this process."""
         self._registry = registry
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
         """One for each NodeManager."""
         names = self._registry.read().get("hosts", ())
-        return tuple(SimulatedHost(name, self._directory / name) for name in names)
+        return tuple(YarnHost(name, self.directory / name) for name in names)
 
     @property
     def roles(self) -> set[str]:
         """The processes without which it is broken."""
-        return {HOLDER, RELAY, RESOURCE_MANAGER, *(host.name for host in self.hosts)}
+        return {HOLDER, RELAY, RESOURCE_MANAGER, *(host.role for host in self.hosts)}
 
-    def start(
+    @property
+    def record(self) -> dict[str, str]:
+        """What is known of it since it was brought up."""
+        return self._registry.read().get(_RECORD, {})
+
+    def resource_manager(self, live: Collection[str]) -> str | None:
+        """Its web address, while its role is among those that run."""
+        return self.record.get("url") if RESOURCE_MANAGER in live else None
+
+    def bring_up(
         self,
         config: Mapping[str, str],
         settings: Mapping[str, str],
         memory_mb: int,
         phases: Phases,
-    ) -> None:
-        """Starts YARN and submits the job; returns when YARN has taken it."""
+        *,
+        both_sides: Sequence[str] = (),
+    ) -> YarnCluster:
+        """Starts YARN for a job of this config; of `settings` those that begin with `yarn.` are its own."""
         hosts = [host.name for host in self.hosts]
-        cluster = YarnCluster(
-            self._directory,
+        cluster = self.cluster = YarnCluster(
+            self.directory,
             hosts,
             servers=config["systems.kafka.producer.bootstrap.servers"],
+            both_sides=both_sides,
             memory_mb=memory_mb,
             settings={key: value for key, value in settings.items() if key.startswith("yarn.")},
             on_spawn=self._registry.add,
         )
         with phases.phase(f"YARN, {len(hosts)} nodes"):
             cluster.start()
-        with phases.phase("submission"):
-            application = YarnJob(cluster, config, settings).submit()
-        self._registry.update(yarn={"url": cluster.url, "application": application})
+        self._registry.update(yarn={"url": cluster.url})
+        return cluster
 
-    def processors(self) -> dict[str, dict[str, Any]]:
-        """Containers that run, by processor id, as the kernel sees their processes."""
-        return containers(self._directory)
+    def note(self, **facts: str) -> None:
+        """Adds to its record."""
+        self._registry.update(yarn={**self.record, **facts})
 
-    def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
-        record = self._registry.read().get(_RECORD, {})
-        url = record.get("url") if RESOURCE_MANAGER in live else None
-        application = record.get("application")
-        return {
-            "resource_manager": url,
-            "application": application,
-            "coordinator_url": f"{url}/proxy/{application}/" if url and application else None,
-            "hosts": {
-                host.name: {"state": "alive" if host.name in live else "lost"}
-                for host in self.hosts
-            },
-            "processors": self.processors(),
-        }
-
-    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
-        """All that YARN keeps of a container of that node."""
-        logs = sorted(host.directory.glob(f"logs/*/{execution_id}/*"))
-        return "".join(read_log(log) for log in logs)
+    def inside(self, command: Sequence[str]) -> tuple[str, ...]:
+        """What runs `command` in its network; raises `Refused` where it doesn't run."""
+        live = self._registry.live(HOLDER)
+        if not live:
+            raise Refused(
+                "enter the network of a YARN that runs", seen="it doesn't", fix="sandbox up"
+            )
+        return entering(live[-1].pid, command)
 
     def lose(self, host: str) -> None:
         """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""
@@ -104,50 +125,177 @@ class YarnRunner:
         process.stop_all(mine, grace_s=0.0)
 
 
-def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[str, Any]]:
-    """Processor id → host, pid, execution id, mode and state, of the YARN below `directory`.
+class YarnRunner(YarnNodes):
+    """Samza's own Application Master on a YARN."""
 
-    Where two processes have one id, the one that was started last; a second owner shows in
-    `pids`, which has all.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for pid, environment in sorted(
-        java_processes(MAIN_CLASS, proc), key=lambda each: _started(each[0])
-    ):
-        host = Path(environment.get(NODE_DIRECTORY, "/"))
-        processor_id = environment.get("SAMZA_CONTAINER_ID", "")
-        if host.parent != directory or not processor_id:
-            continue
-        earlier = found.get(processor_id, {}).get("pids", [])
-        found[processor_id] = {
-            "state": "running",
-            "host": host.name,
-            "pid": pid,
-            "pids": [*earlier, pid],
-            "execution_id": environment.get("CONTAINER_ID", ""),
-            "mode": "Standby" if naming.is_standby(processor_id) else "Active",
+    jars: tuple[str, ...] = ("yarn", "samza-yarn")
+
+    def start(
+        self,
+        config: Mapping[str, str],
+        settings: Mapping[str, str],
+        memory_mb: int,
+        phases: Phases,
+    ) -> None:
+        """Starts YARN and submits the job; returns when YARN has taken it."""
+        cluster = self.bring_up(config, settings, memory_mb, phases)
+        with phases.phase("submission"):
+            self.note(application=YarnJob(cluster, config, settings).submit())
+
+    def processors(self) -> dict[str, dict[str, Any]]:
+        """Containers that run, by processor id, as the kernel sees their processes."""
+        return containers(self.directory)
+
+    def facts(self, live: Collection[str]) -> dict[str, Any]:
+        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
+        url, application = self.resource_manager(live), self.record.get("application")
+        return {
+            "resource_manager": url,
+            "application": application,
+            "coordinator_url": f"{url}/proxy/{application}/" if url and application else None,
+            "hosts": {
+                host.name: {"state": "alive" if host.role in live else "lost"}
+                for host in self.hosts
+            },
+            "processors": self.processors(),
         }
-    return found
+
+    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
+        """All that YARN keeps of a container of that node."""
+        logs = sorted(host.directory.glob(f"logs/*/{execution_id}/*"))
+        return "".join(read_log(log) for log in logs)
 
 
-def _started(pid: int) -> int:
-    seen = stat_of(pid)
-    return 0 if seen is None else seen.start_ticks
+class OwnYarnRunner(OwnRunner):
+    """Our own coordinator on a YARN: agents and containers are YARN's containers."""
+
+    jars: tuple[str, ...] = ("yarn",)
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(registry)
+        self.nodes = YarnNodes(registry)
+        self.files = _Files(self.files.directory, self.nodes)
+
+    @property
+    def hosts(self) -> tuple[SimulatedHost, ...]:
+        """One for each NodeManager."""
+        return self.nodes.hosts
+
+    @property
+    def roles(self) -> set[str]:
+        """The coordinator, and YARN's."""
+        return {COORDINATOR, *self.nodes.roles}
+
+    def start(
+        self,
+        config: Mapping[str, str],
+        settings: Mapping[str, str],
+        memory_mb: int,
+        phases: Phases,
+    ) -> None:
+        """YARN first; returns before the containers run. `settings` stand above `config`."""
+        address = f"{LOOPBACK}:{free_ports(1)[0]}"
+        own = {**yarn_settings(self.nodes.directory), **settings}
+        cluster = self.nodes.bring_up(
+            config, own, memory_mb + AGENT_MEMORY_MB, phases, both_sides=(address,)
+        )
+        with phases.phase("coordinator"):
+            self.nodes.note(
+                coordinator=address,
+                configuration=str(cluster.configuration),
+                hosts_file=str(cluster.hosts_file),
+            )
+            # A host has no address but loopback: names are those of the cluster's own file.
+            made = config_and_template({**config, **settings}, hosts_file=str(cluster.hosts_file))
+            self.files.write(*made)
+            self.files.start(on_spawn=self._registry.add)
+
+    def facts(self, live: Collection[str]) -> dict[str, Any]:
+        """As our coordinator's without YARN, and where the ResourceManager is."""
+        return {**super().facts(live), "resource_manager": self.nodes.resource_manager(live)}
+
+    def lose(self, host: str) -> None:
+        """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""
+        self.nodes.lose(host)
+
+    def stop(self) -> None:
+        """The coordinator, then YARN; agents and containers end with their hosts."""
+        process.stop_all(self._registry.live(COORDINATOR))
+        self.nodes.stop()
 
 
-def java_processes(
-    main_class: str, proc: Path = Path("/proc")
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Process id and environment of each JVM that runs this class."""
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if main_class.encode() not in words or not words[0].endswith(b"java"):
-                continue
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        pairs = (each.decode(errors="replace").partition("=") for each in environment.split(b"\0"))
-        yield int(entry.name), {key: value for key, _, value in pairs if key}
+def yarn_settings(directory: Path) -> dict[str, str]:
+    """Of the `yarn-site` of a YARN below `directory` on which our coordinator runs a job."""
+    return {
+        # The job outlives a coordinator that is away: YARN would end the application, and all containers.
+        "yarn.am.liveness-monitor.expiry-interval-ms": "600000",
+        # A ResourceManager that is started again knows applications and containers.
+        "yarn.resourcemanager.recovery.enabled": "true",
+        "yarn.resourcemanager.store.class": _STATE_STORE,
+        "yarn.resourcemanager.fs.state-store.uri": (directory.absolute() / "rm-state").as_uri(),
+        # One for the agent.
+        "yarn.nodemanager.resource.cpu-vcores": str(HOST_CORES + 1),
+    }
+
+
+class _Files(CoordinatorFiles):
+    """Of a coordinator in the network of a YARN.
+
+    It makes the agents' token itself and keeps it in the job's session, below the same directory.
+    """
+
+    def __init__(self, directory: Path, nodes: YarnNodes) -> None:
+        super().__init__(directory)
+        self._nodes = nodes
+
+    def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
+        """Writes config and template."""
+        self.write_job(config, launch)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of `samza-dagster coordinator run`."""
+        record, host = self._nodes.record, self._nodes.directory / "{host}"
+        return [
+            *("--config", str(self.config), "--launch", str(self.launch)),
+            *("--cluster", "yarn", "--hadoop-conf", record["configuration"]),
+            *("--listen", record["coordinator"]),
+            *("--node-directory", str(host / "agent")),
+            *("--node-state-directory", str(host / "state")),
+            *("--node-python", sys.executable),
+            *("--session-directory", self.directory.absolute().as_uri()),
+        ]
+
+    @property
+    def command(self) -> list[str]:
+        """Runs in the cluster's network."""
+        return [*self._nodes.inside(super().command)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The JVM that speaks with YARN finds the hosts by the cluster's own file."""
+        hosts = f"-Djdk.net.hosts.file={self._nodes.record['hosts_file']}"
+        return {**super().environment, "JAVA_TOOL_OPTIONS": hosts}
+
+    def coordinator_url(self) -> str | None:
+        """The same for every leader."""
+        address = self._nodes.record.get("coordinator")
+        return f"http://{address}" if address else None
+
+    def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """The leader's; an agent knows processes by their ids on its host, here they have those outside."""
+        answer = super().status(timeout_s)
+        pids = pids_of_executions(self._nodes.directory)
+        processors: Mapping[str, Mapping[str, Any]] = answer.get("processors", {})
+        of_here = {
+            processor_id: {**each, "pid": pids.get(each.get("execution_id") or "")}
+            for processor_id, each in processors.items()
+        }
+        return {**answer, "processors": of_here}
+
+    def read_token(self) -> str:
+        """From the job's session; raises `OSError` while there is none, `ValueError` for one of another form."""
+        for file in self.directory.glob("*.session"):
+            session: dict[str, Any] = read_json(file) or {}
+            return str(session["agents_token"])
+        raise FileNotFoundError(f"no session in {self.directory}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.sandbox.yarn import runner as module
-from samza_dagster.sandbox.yarn.runner import containers
+from samza_dagster.sandbox.yarn import processes as module
+from samza_dagster.sandbox.yarn.processes import containers
 
 pytestmark = pytest.mark.unit
 

@@ -27,7 +27,11 @@ def test_a_host_that_doesnt_run_cant_be_lost(tmp_path: Path) -> None:
     ("parts", "told"),
     [
         ({}, {}),
-        ({"resource_manager": "http://here:1"}, {"yarn_resource_manager": "http://here:1"}),
+        (
+            {"resource_manager": "http://here:1", "application": "application_1_0001"},
+            {"yarn_resource_manager": "http://here:1"},
+        ),
+        ({"resource_manager": "http://here:1"}, {}),
         ({"zookeeper": "here:2"}, {"deployment": "standalone", "zookeeper": "here:2"}),
     ],
 )

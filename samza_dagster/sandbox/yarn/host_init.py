@@ -1,0 +1,52 @@
+"""The first process of a simulated host: starts its NodeManager, and reaps whatever ends there.
+
+`host_init.py PROGRAM ARGUMENT…`. A NodeManager that is killed leaves its containers running, as on a
+real host; SIGUSR1 starts it again. One that exits by itself ends the host: with its first process,
+the kernel ends all others. Standard library only, as it runs by its path.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+_HEARD = (signal.SIGCHLD, signal.SIGUSR1)
+
+
+def _start(command: list[str]) -> int:
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        os.setsid()
+        os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+    return child
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    """Process id and wait status of each child that has ended, orphans of the host among them."""
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
+    except ChildProcessError:
+        return
+
+
+def _main(command: list[str]) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    running = _start(command)
+    while True:
+        if signal.sigwait(_HEARD) == signal.SIGUSR1:
+            running = running or _start(command)
+            continue
+        for child, status in _ended():
+            if child != running:
+                continue
+            if os.WIFEXITED(status):
+                return os.WEXITSTATUS(status)
+            running = 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,19 @@
+"""One sandbox with our coordinator on YARN for all scenarios of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.integration.of_a_sandbox import client, judge, servers
+from tests.rig.ours_on_yarn import ours_on_yarn
+
+__all__ = ("client", "judge", "servers")
+
+
+@pytest.fixture(scope="package")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with ours_on_yarn(tmp_path_factory.mktemp("sandboxes")) as box:
+        yield box
