@@ -6,6 +6,7 @@ directory brings addresses and security, as for every client of the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -130,6 +131,8 @@ class HadoopGateway:
 
     def close(self) -> None:
         """Kills it: whatever it was asked fails at once."""
+        with contextlib.suppress(Exception):  # py4j gives back no more of its objects after this
+            self.java.shutdown()
         self.process.kill()
         self.process.wait()
 
