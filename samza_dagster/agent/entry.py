@@ -1,6 +1,7 @@
 """Where the one-file agent begins: it is the `__main__` that `samza-dagster agent build` packs.
 
 `--warden <directory> <descriptor> <descriptor>` makes it a warden; only an agent says that.
+`--hold` makes it a hold, in a container of the cluster's engine.
 What is written here is read by every Python 3, so that an old one is told what is missing.
 """
 
@@ -9,7 +10,7 @@ import sys
 
 
 def main() -> int:
-    """The exit code of the agent or of the warden; 2 under a Python that is too old."""
+    """The exit code of the agent, the warden or the hold; 2 under a Python that is too old."""
     if sys.version_info < (3, 8):
         sys.stderr.write(
             "agent: Python 3.8 or later is needed, this is {}\n".format(sys.version.split()[0])
@@ -21,6 +22,10 @@ def main() -> int:
         from samza_dagster.agent import warden
 
         return warden.main(sys.argv[2:])
+    if sys.argv[1:2] == ["--hold"]:
+        from samza_dagster.agent import holds
+
+        return holds.main(sys.argv[2:])
     from samza_dagster.agent import main as agent
 
     return agent.main(sys.argv[1:])

@@ -27,10 +27,14 @@ WARDEN_MARGIN_S = 2.0
 # Past SIGKILL, a process that still lives hangs in the kernel: say so.
 GIVE_UP_S = 10.0
 LOOK_AGAIN_S = 0.2
+# The engine of a cluster starts a process in so long, with what it fetches for that.
+WARDEN_WITHIN_S = 30.0
 
 _NEVER_STARTED = "the agent ended before it had started a warden"
 # A container forked but not written down was killed with its parent.
 _WARDEN_ENDED = "its warden ended before it had started the container"
+_STOPPED = "stopped before it was started"
+_NO_WARDEN = "no warden came within {:.0f} s: the cluster's engine started none, or it ended"
 _WARDEN_KILLED = "its warden was killed before it had told of a container: {}"
 
 
@@ -88,6 +92,8 @@ def _examine_launch(
             except OSError as error:  # it was the only one that could have run it
                 LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
                 return ProcessFinding(FAILED, why)
+    elif found.warden_by is not None and found.read_end() is None:
+        _examine_wait(found, found.warden_by, lease_left_s, now)
     elif found.read_end() is None and not found.bar(_NEVER_STARTED):
         # Started by an agent before this one, and about to write its record, or hung.
         claimant = found.take_claimant()
@@ -97,6 +103,17 @@ def _examine_launch(
     if end is None or found.read_processes():
         return None
     return ProcessFinding(FAILED, str(end.get("why", "")))
+
+
+def _examine_wait(
+    found: HostedIncarnation, warden_by: float, lease_left_s: Optional[float], now: float
+) -> None:
+    """Its hold is to become its warden: from another agent's hands it may have already."""
+    why = _STOPPED if found.stop_asked else _overdue(found, lease_left_s, now)
+    if why is None and now >= warden_by:
+        why = _NO_WARDEN.format(WARDEN_WITHIN_S)
+    if why is None or not found.bar(why):
+        found.take_claimant()
 
 
 def _kill_launching(

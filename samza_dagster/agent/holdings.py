@@ -49,6 +49,10 @@ class Holdings:
         """Frees what a dead incarnation used; what can't be recorded is freed by a later look."""
         self._free(self.ledger.bury(execution_id))
 
+    def drop(self, request_id: str) -> None:
+        """Gives back what no incarnation uses and nobody holds any more; as `bury` does."""
+        self._free(self.ledger.release(request_id))
+
     def free_what_the_dead_used(self) -> None:
         """And starts that came to nothing; as `bury` does."""
         ledger = self.ledger

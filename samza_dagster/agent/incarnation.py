@@ -53,6 +53,7 @@ class HostedIncarnation:
         self.sequence: int = spec["sequence"]
         self.store_directories: FrozenSet[str] = frozenset(spec["store_directories"])
         self.stop_grace_s: float = spec["stop_grace_s"]
+        self.hold: Optional[str] = spec.get("hold")
         self.released = False
         self.checked_in = False
         self.stop_asked = False
@@ -70,6 +71,7 @@ class HostedIncarnation:
         self.give_up_at: Optional[float] = None
         self.bury_by: Optional[float] = None
         self.stale_at: Optional[float] = None
+        self.warden_by: Optional[float] = None  # set while its hold is to become its warden
         self.killed_for: Optional[str] = None
 
     @classmethod
@@ -83,10 +85,12 @@ class HostedIncarnation:
         grant_file: Path,
         sequence: int,
         parked: Optional[Dict[str, str]] = None,
+        hold: Optional[str] = None,
     ) -> HostedIncarnation:
         """Writes the record of a new one. `spec.json` comes last: without it there is none.
 
         With `parked` (what of its start is known, kept in the spec) it waits for its start.
+        `hold` names the container of the cluster's engine whose process becomes its warden.
         """
         work = directory / WORK
         (directory / TEMPORARY).mkdir(parents=True, exist_ok=True)
@@ -105,6 +109,7 @@ class HostedIncarnation:
             "stop_grace_s": launch.stop_grace_s,
             "store_directories": list(launch.store_directories),
             "sequence": sequence,
+            "hold": hold,
             **(parked or {}),
         }
         found = cls(directory, spec)

@@ -15,7 +15,6 @@ import socket
 import threading
 import time
 import uuid
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import urlsplit
 
@@ -41,14 +40,18 @@ class LinkError(Exception):
 
 
 class CoordinatorLink:
-    """Reports to whichever coordinator the URL file names, and does what it says."""
+    """Reports to whichever coordinator `read_url` names, and does what it says.
+
+    Its URL and the job's token are read again for each connection. `read_url` and `read_token`
+    raise `OSError` or `ValueError` when they can't be.
+    """
 
     def __init__(
         self,
         supervisor: Supervisor,
         *,
-        url_file: Path,
-        token_file: Path,
+        read_url: Callable[[], str],
+        read_token: Callable[[], str],
         wait_s: float = 10.0,
         longest_lease_s: float = 3600.0,
         fault_domain: str = "",
@@ -56,8 +59,8 @@ class CoordinatorLink:
     ) -> None:
         self._supervisor = supervisor
         self._roster = supervisor.roster
-        self._url_file = url_file
-        self._token_file = token_file
+        self._read_url = read_url
+        self._read_token = read_token
         self._wait_s = wait_s
         self._longest_lease_s = longest_lease_s
         self._fault_domain = fault_domain
@@ -106,14 +109,14 @@ class CoordinatorLink:
     def watch_url(self) -> None:
         """Gives up a wait for the answer of a coordinator that another one has replaced.
 
-        One that is frozen keeps its connections: only the file tells that it isn't the leader.
+        One that is frozen keeps its connections: only its URL tells that it isn't the leader.
         """
         while not self._closing.wait(_LOOK_AT_URL_S):
             for connection in tuple(self._connections):
                 connection.give_up_if_moved()
 
     def _repeat(self, once: Callable[[_Connection], None]) -> None:
-        connection = _Connection(self._url_file, self._token_file)
+        connection = _Connection(self._read_url, self._read_token)
         self._connections.append(connection)
         failures = 0
         while not self._closing.is_set():
@@ -223,7 +226,11 @@ class CoordinatorLink:
         try:
             if command.kind == "reserve" and command.request_id is not None:
                 return supervisor.reserve(
-                    command.request_id, command.memory_mb, command.cores, command.launch
+                    command.request_id,
+                    command.memory_mb,
+                    command.cores,
+                    command.launch,
+                    command.hold,
                 )
             if command.kind == "release" and command.request_id is not None:
                 return supervisor.release(command.request_id)
@@ -241,11 +248,11 @@ class CoordinatorLink:
 
 
 class _Connection:
-    """One kept connection; where it leads is read from the file anew after a failure."""
+    """One kept connection; where it leads is read anew after a failure."""
 
-    def __init__(self, url_file: Path, token_file: Path) -> None:
-        self._url_file = url_file
-        self._token_file = token_file
+    def __init__(self, read_url: Callable[[], str], read_token: Callable[[], str]) -> None:
+        self._read_url = read_url
+        self._read_token = read_token
         self._http: Optional[http.client.HTTPConnection] = None
         self._url = ""
         self._token = ""
@@ -278,22 +285,22 @@ class _Connection:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error
 
     def _open(self) -> http.client.HTTPConnection:
-        self._url = self._url_file.read_text(encoding="utf-8").strip()
+        self._url = self._read_url()
         url = urlsplit(self._url)
         if url.scheme != "http" or url.hostname is None:
-            raise LinkError("{} names no http URL".format(self._url_file))
-        self._token = self._token_file.read_text(encoding="utf-8").strip()
+            raise LinkError("the coordinator's URL, {!r}, is no http URL".format(self._url))
+        self._token = self._read_token()
         self._http = http.client.HTTPConnection(url.hostname, url.port or 80)
         return self._http
 
     def give_up_if_moved(self) -> None:
-        """Ends the exchange in hand when the file names another URL; safe from any thread."""
+        """Ends the exchange in hand when there is another URL; safe from any thread."""
         connection = self._http
         sock = None if connection is None else connection.sock
         if sock is None:
             return
-        with contextlib.suppress(OSError):
-            if self._url_file.read_text(encoding="utf-8").strip() != self._url:
+        with contextlib.suppress(OSError, ValueError):
+            if self._read_url() != self._url:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:

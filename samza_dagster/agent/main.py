@@ -4,7 +4,7 @@ Started as `python -I agent.pyz`, the one file of `samza-dagster agent build`, o
 package tree as `python -I <path>/agent/main.py`.
 
 Exit codes: 0 done, 1 something lives on, another agent runs, a record isn't understood, or a
-thread has died, 2 bad usage.
+thread has died, 2 bad usage, or the host refuses what it needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import List
+from typing import Callable, List, Optional
 
 if __name__ == "__main__":
     # `-I` leaves the script's place off the path. Behind the standard library, which nothing
@@ -23,8 +23,15 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent import metrics
-from samza_dagster.agent.agent import AgentSettings, AlreadyRunning, ThreadDied, run
+from samza_dagster.agent.agent import (
+    AgentSettings,
+    AlreadyRunning,
+    CannotStart,
+    ThreadDied,
+    run,
+)
 from samza_dagster.agent.container_log import KEPT_MB
+from samza_dagster.agent.credentials import secret
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.logs import FORMATS, log_as
 from samza_dagster.agent.parking import PARKED_S
@@ -32,6 +39,9 @@ from samza_dagster.agent.program import Replaced, archive
 from samza_dagster.agent.protocol import ProtocolError, check_name
 from samza_dagster.agent.stop_all import stop_all
 from samza_dagster.version import __version__
+
+CREDENTIALS = "HADOOP_TOKEN_FILE_LOCATION"
+TOKEN_ALIAS = "samza-dagster.token"  # noqa: S105 - its name
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="agent",
         description="One host's agent of samza_dagster.",
         epilog="Example: " + start + " --directory /var/lib/samza-agent --host $(hostname) "
-        "--memory-mb 8192 --cores 4 --coordinator-url-file coordinator.url --token-file token",
+        "--memory-mb 8192 --cores 4 --coordinator-url-file coordinator.url --token-file token. "
+        "@FILE reads arguments from a file, one a line.",
+        fromfile_prefix_chars="@",
     )
     parser.add_argument("--version", action="version", version="%(prog)s " + __version__)
     parser.add_argument("--directory", type=Path, required=True, help="its records; one agent each")
@@ -50,7 +62,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-mb", type=int, help="MiB for containers")
     parser.add_argument("--cores", type=int, help="cores for containers")
     parser.add_argument("--coordinator-url-file", type=Path, help="where the coordinator's URL is")
-    parser.add_argument("--token-file", type=Path, help="where the job's token is")
+    parser.add_argument("--coordinator-url", help="or the URL itself, for the agent's life")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        help="where the job's token is; by default it is the secret " + TOKEN_ALIAS + " of the "
+        "credentials that $" + CREDENTIALS + " names, as in a container of YARN",
+    )
+    parser.add_argument(
+        "--wardens",
+        choices=("own", "outside"),
+        default="own",
+        help="outside: the cluster's engine starts them, as `--hold` in its containers",
+    )
     parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
     parser.add_argument("--fault-domain", default="", help="what fails together: rack, zone, power")
     parser.add_argument("--lease-s", type=float, default=3600.0, help="takes no longer lease")
@@ -75,6 +99,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _reader(file: Path) -> Callable[[], str]:
+    """Return what reads the file anew at each call."""
+    return lambda: file.read_text(encoding="utf-8").strip()
+
+
+def _token_reader(parser: argparse.ArgumentParser, file: Optional[Path]) -> Callable[[], str]:
+    """Return what reads the token anew; exits when the engine's credentials have none."""
+    if file is not None:
+        return _reader(file)
+    credentials = Path(os.environ[CREDENTIALS])
+    try:
+        secret(credentials, TOKEN_ALIAS)
+    except (OSError, ValueError) as error:
+        parser.error("no token: {}".format(error))
+    return lambda: secret(credentials, TOKEN_ALIAS)
+
+
+def _url_reader(
+    parser: argparse.ArgumentParser, file: Optional[Path], url: Optional[str]
+) -> Callable[[], str]:
+    """Return what gives the coordinator's URL; exits unless exactly one of both is given."""
+    if file is not None and url is None:
+        return _reader(file)
+    if url is None or file is not None:
+        parser.error("exactly one of --coordinator-url-file and --coordinator-url is needed")
+    if not url.startswith("http://"):
+        parser.error("--coordinator-url: {!r} is no http URL".format(url))
+    return lambda: url
+
+
 def main(arguments: List[str]) -> int:
     """Runs an agent until SIGTERM, or stops all that one has on record."""
     try:
@@ -92,8 +146,10 @@ def _main(arguments: List[str]) -> int:
         result = stop_all(directory)
         print(json.dumps(result))
         return 1 if result["alive"] else 0
-    needed = ("host", "memory_mb", "cores", "coordinator_url_file", "token_file")
+    needed = ("host", "memory_mb", "cores")
     missing = ["--" + name.replace("_", "-") for name in needed if getattr(given, name) is None]
+    if given.token_file is None and not os.environ.get(CREDENTIALS):
+        missing.append("--token-file, as there is no " + CREDENTIALS)
     if missing:
         parser.error("needed to run: {}".format(", ".join(missing)))
     try:
@@ -106,6 +162,8 @@ def _main(arguments: List[str]) -> int:
         parser.error("--container-log-mb is at least 1")
     if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
         parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
+    read_url = _url_reader(parser, given.coordinator_url_file, given.coordinator_url)
+    read_token = _token_reader(parser, given.token_file)
     log_as(given.log_format, {"part": "agent", "host": given.host})
     try:
         run(
@@ -115,18 +173,22 @@ def _main(arguments: List[str]) -> int:
                 (given.state_dir or directory / "state").resolve(),
                 given.memory_mb,
                 given.cores,
-                given.coordinator_url_file,
-                given.token_file,
+                read_url,
+                read_token,
                 given.lease_s,
                 given.fault_domain,
                 given.parked_s,
                 given.container_log_mb,
                 given.metrics_listen,
+                given.wardens == "outside",
             )
         )
     except AlreadyRunning:
         print("agent: another agent has {}".format(directory), file=sys.stderr)
         return 1
+    except CannotStart as error:
+        print("agent: {}".format(error), file=sys.stderr)
+        return 2
     except ThreadDied as error:
         print("agent: its thread {} has died, start it again".format(error), file=sys.stderr)
         return 1

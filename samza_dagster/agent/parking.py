@@ -108,10 +108,11 @@ def discard(found: HostedIncarnation, now: float, why: str) -> None:
 
 
 def kill_now(found: HostedIncarnation) -> bool:
-    """Kills it with its warden and removes its record; False when that takes too long.
+    """Kills it and removes its record; False when that takes too long.
 
     For the rare start that can't use what is parked under its execution id: nothing else
-    may have that directory before.
+    may have that directory before. Its warden is killed too, but for a hold, which then waits
+    for the next incarnation.
     """
     deadline = time.monotonic() + _DEATH_S
     while not _is_gone(found):
@@ -124,7 +125,7 @@ def kill_now(found: HostedIncarnation) -> bool:
 
 
 def _is_gone(found: HostedIncarnation) -> bool:
-    if found.warden is not None:
+    if found.warden is not None and found.hold is None:
         found.warden.send(9)  # a container that it has forked dies with it
         if not found.warden.is_dead():
             return False
@@ -133,8 +134,9 @@ def _is_gone(found: HostedIncarnation) -> bool:
     assert found.warden is not None
     assert found.container is not None
     procfs.kill_group(found.container.name, found.warden.name)
+    ended = found.hold is not None and found.read_end() is not None
     return (
-        found.warden.is_dead()
+        (ended or found.warden.is_dead())
         and found.container.is_dead()
         and not procfs.group_of(found.container.name, found.warden.name)
     )

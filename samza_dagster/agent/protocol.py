@@ -37,7 +37,10 @@ class Launch(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command; what its `kind` doesn't need is None. `about` are ids for lines of the log."""
+    """One command; what its `kind` doesn't need is None. `about` are ids for lines of the log.
+
+    `hold` names the container of the cluster's engine that a `reserve` is about.
+    """
 
     id: str
     kind: str  # reserve, release, start, stop, forget, or REFUSED with `why`
@@ -47,6 +50,7 @@ class Command(NamedTuple):
     execution_id: Optional[str] = None
     launch: Optional[Launch] = None
     why: str = ""
+    hold: Optional[str] = None
     about: Tuple[Tuple[str, str], ...] = ()
 
 
@@ -63,8 +67,8 @@ class Reply(NamedTuple):
     losses: int = 0
 
 
-def _is_understood(version: Any) -> bool:
-    """One version back and forth."""
+def is_understood(version: Any) -> bool:
+    """Return whether a peer of this version is understood: one back and forth."""
     return isinstance(version, int) and abs(version - VERSION) <= 1
 
 
@@ -178,6 +182,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
         raise ProtocolError("kind: {!r} is none that version {} knows".format(kind, VERSION))
     request_id = _text(given.get("request_id"), "request_id")
     if kind == "reserve":
+        hold = given.get("hold")
         return Command(
             ident,
             "reserve",
@@ -185,6 +190,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
             memory_mb=_whole(given.get("memory_mb"), "memory_mb"),
             cores=_whole(given.get("cores"), "cores"),
             launch=_parked_launch(given.get("launch")),
+            hold=None if hold is None else check_name(hold, "hold"),
         )
     launch = _launch(given.get("launch"), parked=False) if kind == "start" else None
     return Command(ident, str(kind), request_id=request_id, launch=launch)
@@ -193,7 +199,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
 def parse_reply(value: Any) -> Reply:
     """Raises `ProtocolError` that names the first part that can't be used."""
     given = _object(value, "reply")
-    if not _is_understood(given.get("version")):
+    if not is_understood(given.get("version")):
         raise ProtocolError(
             "version: {!r} is more than one from ours, {}".format(given.get("version"), VERSION)
         )

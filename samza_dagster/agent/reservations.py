@@ -6,12 +6,16 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 
 class Reservation(NamedTuple):
-    """Held for a request, then used by the incarnation that was started with it."""
+    """Held for a request, then used by the incarnation that was started with it.
+
+    `hold` is the cluster engine's id of the container that these resources are of.
+    """
 
     request_id: str
     memory_mb: int
     cores: int
     execution_id: Optional[str] = None
+    hold: Optional[str] = None
 
 
 class ResourceLedger(NamedTuple):
@@ -35,10 +39,18 @@ class ResourceLedger(NamedTuple):
         """The reservation of a request."""
         return next((r for r in self.held if r.request_id == request_id), None)
 
-    def refusal(self, request_id: str, memory_mb: int, cores: int) -> Optional[str]:
+    def refusal(
+        self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
+    ) -> Optional[str]:
         """Why it can't be held, with what is free; None when it can or already is."""
-        if self.find(request_id) is not None:
-            return None
+        known = self.find(request_id)
+        if known is not None:
+            if known.hold == hold:
+                return None
+            return "request {} is reserved on hold {}, not {}".format(request_id, known.hold, hold)
+        other = None if hold is None else next((r for r in self.held if r.hold == hold), None)
+        if other is not None:
+            return "hold {} is reserved for request {}".format(hold, other.request_id)
         if memory_mb <= self.free_memory_mb and cores <= self.free_cores:
             return None
         return (
@@ -56,11 +68,14 @@ class ResourceLedger(NamedTuple):
             return "the resource of request {} is used by {}".format(request_id, held.execution_id)
         return None
 
-    def reserve(self, request_id: str, memory_mb: int, cores: int) -> ResourceLedger:
+    def reserve(
+        self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
+    ) -> ResourceLedger:
         """Holds it; the same request again changes nothing. Ask `refusal` first."""
         if self.find(request_id) is not None:
             return self
-        return self._replace(held=(*self.held, Reservation(request_id, memory_mb, cores)))
+        made = Reservation(request_id, memory_mb, cores, hold=hold)
+        return self._replace(held=(*self.held, made))
 
     def use(self, request_id: str, execution_id: str) -> ResourceLedger:
         """Ties it to an incarnation, until that one's death."""
@@ -100,6 +115,7 @@ class ResourceLedger(NamedTuple):
                 "memory_mb": r.memory_mb,
                 "cores": r.cores,
                 "execution_id": r.execution_id,
+                "hold": r.hold,
             }
             for r in self.held
         ]
@@ -109,7 +125,11 @@ class ResourceLedger(NamedTuple):
         return self._replace(
             held=tuple(
                 Reservation(
-                    str(r["request_id"]), int(r["memory_mb"]), int(r["cores"]), r["execution_id"]
+                    str(r["request_id"]),
+                    int(r["memory_mb"]),
+                    int(r["cores"]),
+                    r["execution_id"],
+                    r.get("hold"),
                 )
                 for r in listed
             )

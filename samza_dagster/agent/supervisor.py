@@ -16,6 +16,7 @@ from samza_dagster.agent import journal, parking, procfs, store_owner
 from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
+from samza_dagster.agent.holds import Holds
 from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.launching import HostDirectories
 from samza_dagster.agent.lease import Grant, Now, read_clocks
@@ -36,7 +37,11 @@ class CommandOutcome(NamedTuple):
 
 
 class Supervisor:
-    """All incarnations, reservations and the lease of one host."""
+    """All incarnations, reservations and the lease of one host.
+
+    With `wardens_outside` the cluster's engine starts the wardens: each reservation names a
+    hold, which becomes the warden of what is started there.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,7 @@ class Supervisor:
         monotonic: Callable[[], float] = time.monotonic,
         parked_s: float = parking.PARKED_S,
         wardens: Optional[Program] = None,
+        wardens_outside: bool = False,
     ) -> None:
         self.directory = directory
         self.host = host
@@ -59,12 +65,18 @@ class Supervisor:
         self.lease = HeldLease(directory, self.boot_id, clocks)
         self.holdings = Holdings(directory, self.boot_id, ledger, self.roster)
         self.gate = Gate(self.roster, self.lease, host)
+        self.holds = (
+            Holds(directory, self.roster, self.holdings, monotonic=monotonic)
+            if wardens_outside
+            else None
+        )
         self.watch = IncarnationWatch(
             self.roster,
             self.holdings,
             self.lease,
             boot_id=self.boot_id,
             wardens=packaged() if wardens is None else wardens,
+            holds=self.holds,
             monotonic=monotonic,
         )
         self._place = HostDirectories(directory, state_dir, host)
@@ -88,6 +100,7 @@ class Supervisor:
                     self._adopt_parked(found)
                     continue
                 self.roster.incarnations[found.execution_id] = found
+                self.watch.expect_warden(found)
                 if found.stop_asked:
                     self.watch.stop(found)
                 self.watch.look(found)
@@ -98,17 +111,31 @@ class Supervisor:
     # Commands
 
     def reserve(
-        self, request_id: str, memory_mb: int, cores: int, launch: Optional[Launch] = None
+        self,
+        request_id: str,
+        memory_mb: int,
+        cores: int,
+        launch: Optional[Launch] = None,
+        hold: Optional[str] = None,
     ) -> CommandOutcome:
         """Holds memory and cores, or refuses with what is free.
 
         With `launch` the container to come is parked, when there is room for one more.
+        `hold` is needed where the cluster's engine starts the wardens, and ignored elsewhere.
         """
+        if self.holds is None:
+            hold = None
+        elif hold is None:
+            return CommandOutcome(
+                False,
+                "no hold is named: the cluster's engine starts the wardens of this agent "
+                "(--wardens outside)",
+            )
         with self.roster.changed:
-            why = self.holdings.ledger.refusal(request_id, memory_mb, cores)
+            why = self.holdings.ledger.refusal(request_id, memory_mb, cores, hold)
             if why is not None:
                 return CommandOutcome(False, why)
-            self.holdings.put(self.holdings.ledger.reserve(request_id, memory_mb, cores))
+            self.holdings.put(self.holdings.ledger.reserve(request_id, memory_mb, cores, hold))
             if launch is not None:
                 self._park(request_id, launch)
             return CommandOutcome(True)
@@ -131,6 +158,9 @@ class Supervisor:
             if launch.execution_id in self.roster.incarnations:
                 return CommandOutcome(True)
             why = self.holdings.ledger.refusal_to_use(request_id)
+            hold = self._hold_of(request_id)
+            if why is None and self.holds is not None and hold is None:
+                why = "the reservation of request {} names no hold".format(request_id)
             if why is None:
                 why = store_owner.refusal(self._place.state_dir, launch)
             if why is not None:
@@ -149,11 +179,13 @@ class Supervisor:
             self.holdings.put(self.holdings.ledger.use(request_id, execution_id))
             if parked is not None:
                 self._claim(parked, launch.job_model_json)
-            started = self._create(launch) if parked is None else lot.take(execution_id)
+            started = self._create(launch, hold) if parked is None else lot.take(execution_id)
             self.roster.incarnations[execution_id] = started
             LOG.info("%s starts%s", execution_id, "" if parked is None else ", parked until now")
             if parked is None:
                 self.watch.spawn(started)
+            else:
+                self.watch.expect_warden(started)
             self.roster.tell()
             return CommandOutcome(True)
 
@@ -217,7 +249,13 @@ class Supervisor:
 
     # Starts, and what is parked for them
 
-    def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> HostedIncarnation:
+    def _hold_of(self, request_id: str) -> Optional[str]:
+        reservation = self.holdings.ledger.find(request_id)
+        return None if reservation is None or self.holds is None else reservation.hold
+
+    def _create(
+        self, launch: Launch, hold: Optional[str], parked: Optional[Dict[str, str]] = None
+    ) -> HostedIncarnation:
         return HostedIncarnation.create(
             self._place.incarnation(launch.execution_id),
             launch,
@@ -226,6 +264,7 @@ class Supervisor:
             grant_file=self.lease.file,
             sequence=self.roster.next_sequence(),
             parked=parked,
+            hold=hold,
         )
 
     def _park(self, request_id: str, launch: Launch) -> None:
@@ -235,7 +274,7 @@ class Supervisor:
         if known or in_use or lot.of_request(request_id) or not lot.has_room():
             return
         about = {"request_id": request_id, "launch_digest": parking.digest(launch)}
-        created = self._create(launch, about)
+        created = self._create(launch, self._hold_of(request_id), about)
         created.stale_at = self._monotonic() + self._parked_s
         lot.parked[execution_id] = created
         self.watch.spawn(created)
@@ -250,6 +289,7 @@ class Supervisor:
     def _adopt_parked(self, found: HostedIncarnation) -> None:
         self.roster.lot.parked[found.execution_id] = found
         found.stale_at = self._monotonic() + self._parked_s
+        self.watch.expect_warden(found)
         self.watch.look(found)
         request_id = str(found.spec.get("request_id"))
         if found.is_live and (found.stop_asked or self.holdings.ledger.refusal_to_use(request_id)):

@@ -46,6 +46,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # A wall clock set forward, as after a freeze, shortens a lease, and no timer tells: look this often.
 _LONGEST_SLEEP_S = 1.0
+NEVER_CLAIMED = 3
+"""Another warden has the directory, or it has an end, or it is gone."""
+NEVER_STARTED = 4
 
 
 class Warden:
@@ -59,30 +62,44 @@ class Warden:
         self.how = HOW_BY_ITSELF
         self.kill_at: Optional[float] = None  # monotonic; the grace after a SIGTERM
         self.grant: Optional[Grant] = None
-        self._stop_asked = False
+        self.stop_asked = False
+        self.unused = False  # its container ended, or came never to be, before its start came
+        self._ready: Optional[int] = None
+        self._lock: Optional[int] = None
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._wake, self._wake_write = os.pipe()
 
     def run(self, ready: Optional[int]) -> int:
-        """Lives as long as the container; exit code 0 unless it was never started."""
+        """Live as long as the container; return its exit status, or `NEVER_CLAIMED` or `NEVER_STARTED`.
+
+        `ready` is closed once the container runs, or never will.
+        """
+        self._ready = ready
         self._listen()
         if not self._claim():
-            return 3
+            return NEVER_CLAIMED
         spec = read_json(self.directory / "spec.json")
         if spec is None:
             return self._never("spec.json is missing or malformed")
         self.spec = spec
         if self._remaining_s() <= 0:
             return self._never("the host holds no live lease")
-        if self._stop_asked:
+        if self.stop_asked:
             return self._never("stopped before it was started")
         why = self._fork()
         if why is not None:
             return self._never(why)
-        self._tell(ready)
+        self._tell()
         self._watch()
-        self._bury()
-        return 0
+        return self._bury()
+
+    def close(self) -> None:
+        """Lets go of all that it has open, for a process that lives on. Its container is dead."""
+        signal.set_wakeup_fd(-1)
+        for descriptor in (self._wake, self._wake_write, self._lock, self._ready):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._lock = self._ready = None
 
     def _listen(self) -> None:
         os.set_blocking(self._wake, False)
@@ -96,19 +113,25 @@ class Warden:
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def _on_term(self, *_: object) -> None:
-        self._stop_asked = True
+        self.stop_asked = True
 
     def _claim(self) -> bool:
         """Only one warden ever runs a directory, and none after its end was written.
 
         Our name stands in the claim before we fork: an agent that didn't start us can end us.
         """
-        descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # what was parked was removed with its record
+            self.unused = True
+            return False
+        self._lock = descriptor
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         if (self.directory / "exit.json").exists():
+            self.unused = self._is_parked()
             return False
         me = procfs.name_of(os.getpid())
         assert me is not None  # we run
@@ -117,8 +140,12 @@ class Warden:
         return True
 
     def _never(self, why: str) -> int:
+        self.unused = self._is_parked()
         write_exit(self.directory, how=HOW_NOT_STARTED, why=why)
-        return 4
+        return NEVER_STARTED
+
+    def _is_parked(self) -> bool:
+        return bool((read_json(self.directory / "marks.json") or {}).get("parked"))
 
     def _fork(self) -> Optional[str]:
         """Starts the container; the reason when its program can't be executed."""
@@ -169,7 +196,7 @@ class Warden:
             os.write(tell, "{}: {}".format(type(error).__name__, error).encode("utf-8"))
         os._exit(127)
 
-    def _tell(self, ready: Optional[int]) -> None:
+    def _tell(self) -> None:
         me = procfs.name_of(os.getpid())
         container = procfs.name_of(self.child)
         assert me is not None  # we run
@@ -183,8 +210,9 @@ class Warden:
                 "container": container.to_json(),
             },
         )
-        if ready is not None:
-            os.close(ready)
+        if self._ready is not None:
+            os.close(self._ready)
+            self._ready = None
 
     def _remaining_s(self) -> float:
         """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
@@ -208,7 +236,7 @@ class Warden:
                 os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOWAIT)
                 return
             self._reap_orphans()
-            if self._stop_asked and self.kill_at is None:
+            if self.stop_asked and self.kill_at is None:
                 self.how = HOW_STOPPED
                 self.kill_at = time.monotonic() + float(self.spec["stop_grace_s"])
                 os.kill(self.child, signal.SIGTERM)
@@ -246,7 +274,7 @@ class Warden:
                 return
             os.waitpid(dead.si_pid, os.WNOHANG)
 
-    def _bury(self) -> None:
+    def _bury(self) -> int:
         """Kills what is left of the group, waits until nothing is, writes the end."""
         me = os.getpid()
         while True:
@@ -275,7 +303,9 @@ class Warden:
         with contextlib.suppress(ChildProcessError):  # none is left
             self._reap_orphans()
         status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
+        self.unused = self._is_parked()  # before the end is on record: the agent may remove it then
         write_exit(self.directory, how=self.how, status=status)
+        return status
 
 
 def _only_wake(*_: object) -> None:
@@ -283,7 +313,7 @@ def _only_wake(*_: object) -> None:
 
 
 def main(arguments: List[str]) -> int:
-    """Exit codes: 0 the container ran and is dead, 3 another warden has it, 4 never started."""
+    """Exit codes: the container's exit status, 3 another warden has it, 4 never started."""
     inherited = [int(argument) for argument in arguments[1:]]
     for descriptor in inherited:
         os.set_inheritable(descriptor, False)  # the container must not hold it open

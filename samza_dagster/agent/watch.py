@@ -5,13 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from typing import Callable, Dict, Generator, List
+from typing import Callable, Dict, Generator, List, Optional
 
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import parking, procfs
-from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
+from samza_dagster.agent.examination import (
+    GIVE_UP_S,
+    WARDEN_MARGIN_S,
+    WARDEN_WITHIN_S,
+    examine,
+)
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
+from samza_dagster.agent.holds import Holds
 from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.launching import spawn_warden
 from samza_dagster.agent.logs import about
@@ -32,7 +38,10 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 
 
 class IncarnationWatch:
-    """One thread is in `run`, and takes the lock itself; all else is called under the lock."""
+    """One thread is in `run`, and takes the lock itself; all else is called under the lock.
+
+    With `holds` it starts no warden: an incarnation's hold becomes it.
+    """
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class IncarnationWatch:
         *,
         boot_id: str,
         wardens: Program,
+        holds: Optional[Holds],
         monotonic: Callable[[], float],
     ) -> None:
         self._roster = roster
@@ -49,11 +59,14 @@ class IncarnationWatch:
         self._lease = lease
         self._boot_id = boot_id
         self._program = wardens
+        self._holds = holds
         self._monotonic = monotonic
         # How many have ended, by whether that was asked for; since this process began.
         self.ended: Dict[bool, int] = {}
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
+        if holds is not None:
+            holds.on_connected = self.wake
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Looks whenever the kernel says that something ended, or a deadline passes."""
@@ -62,6 +75,7 @@ class IncarnationWatch:
                 looked_at = self._monotonic()
                 for found in self._roster.live():
                     self.look(found)
+                    self._hand_over(found)
                 for found in self._roster.lot.stale(self._monotonic()):
                     with _looked_at_again(found):
                         self.discard(found, "its start hasn't come")
@@ -85,7 +99,12 @@ class IncarnationWatch:
             self._take_finding(found)
 
     def spawn(self, found: HostedIncarnation) -> None:
-        """Starts its warden; one that can't be started is its end."""
+        """Starts its warden, or has its hold become it; one that can't be started is its end."""
+        if self._holds is not None:
+            self.expect_warden(found)
+            self._roster.tell()
+            self.wake()
+            return
         try:
             process, exited = spawn_warden(found.directory, self._program)
         except OSError as error:
@@ -99,6 +118,14 @@ class IncarnationWatch:
         self._wakeup.watch_once(exited)
         self._roster.tell()
         self.wake()
+
+    def expect_warden(self, found: HostedIncarnation) -> None:
+        """With holds: the reserved one becomes its warden, at once or when it connects in time."""
+        reserved = {reservation.hold for reservation in self._holdings.ledger.held}
+        if self._holds is None or found.hold not in reserved or found.read_processes():
+            return
+        found.warden_by = self._monotonic() + WARDEN_WITHIN_S
+        self._hand_over(found)
 
     def stop(self, found: HostedIncarnation) -> None:
         """Asks its warden to end it, and sees to its end when that is late."""
@@ -125,6 +152,18 @@ class IncarnationWatch:
             if found.container is not None and found.kill_at is None:
                 found.kill_at = self._monotonic() + WARDEN_MARGIN_S
         self.wake()
+
+    def _hand_over(self, found: HostedIncarnation) -> None:
+        waits = found.warden_by is not None and found.warden is None
+        if self._holds is None or found.hold is None or not waits or not found.is_live:
+            return
+        if found.stop_asked or found.read_processes():
+            return
+        given = self._holds.hand_over(found.hold, found.directory)
+        if given is not None:
+            found.warden, has_container = given
+            self._wakeup.watch_once(has_container)
+            self.wake()
 
     def _take_finding(self, found: HostedIncarnation) -> None:
         left, now = self._lease.left_s(), self._monotonic()

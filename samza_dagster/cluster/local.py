@@ -223,6 +223,10 @@ class LocalCluster:
             self._requests.answered(host, request_id, ok=False, why=why)
             self._changed.notify_all()
 
+    def rival(self, why: str) -> None:
+        """Has the coordinator prove that it leads."""
+        self._notices.put(lambda to: to.on_rival(why))
+
     def higher_epochs(self) -> Mapping[str, int]:
         """Host → the higher epoch that its agent told of, since this was asked last."""
         with self._changed:

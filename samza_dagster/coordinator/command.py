@@ -247,6 +247,9 @@ def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> 
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
     files = JobFiles.read(config, launch, log_format, part="coordinator")
+    if cluster["listen"] is not None:
+        # The leader that is ended has the port until then.
+        cluster["listen"] = f"{_address(cluster['listen'])[0]}:0"
     leadership = Leadership(
         LeaderSettings(
             connection=files.connection,

@@ -66,6 +66,17 @@ def test_a_command_may_say_what_lines_of_the_log_about_it_have() -> None:
     assert only({**start(), "about": {"request": 1}}).kind == REFUSED
 
 
+def test_a_reserve_may_name_a_hold() -> None:
+    """The engine's id of a container; what could be a path is refused alone."""
+    reserve = {"id": "1", "kind": "reserve", "request_id": "r", "memory_mb": 5, "cores": 1}
+    name = "container_e17_1700000000001_0001_01_000002"
+    assert only({**reserve, "hold": name}).hold == name
+    assert only(reserve).hold is None
+    assert only({**reserve, "hold": None}).hold is None
+    assert only({**reserve, "hold": "../x"}).kind == REFUSED
+    assert only({**reserve, "hold": 7}).kind == REFUSED
+
+
 def test_fields_of_a_later_version_are_ignored() -> None:
     """One version forth and back is understood, two are not."""
     assert parse_reply(reply(news="x", version=2)).epoch == 3

@@ -49,6 +49,25 @@ def test_never_is_more_held_than_there_is(history: list[tuple[str, int, int, boo
         assert ResourceLedger(1000, 4).with_held(ledger.to_json()) == ledger
 
 
+def test_a_hold_is_on_record_and_of_one_request() -> None:
+    """The engine's container is the resource: two requests can't both have it."""
+    ledger = ResourceLedger(1000, 2).reserve("r1", 100, 1, "h1")
+    assert ledger.to_json()[0]["hold"] == "h1"
+    assert ResourceLedger(1000, 2).with_held(ledger.to_json()) == ledger
+    assert ledger.refusal("r1", 100, 1, "h1") is None
+    assert ledger.refusal("r1", 100, 1, "h2") == "request r1 is reserved on hold h1, not h2"
+    assert ledger.refusal("r2", 100, 1, "h1") == "hold h1 is reserved for request r1"
+    assert ledger.use("r1", "e1").refusal("r2", 100, 1, "h1") is not None
+    assert ledger.release("r1").refusal("r2", 100, 1, "h1") is None
+
+
+def test_a_record_of_an_agent_that_knew_no_holds_is_read() -> None:
+    """It was written before there were any."""
+    old = {"request_id": "r1", "memory_mb": 100, "cores": 1, "execution_id": None}
+    (read,) = ResourceLedger(1000, 2).with_held([old]).held
+    assert (read.request_id, read.hold) == ("r1", None)
+
+
 def test_store_directories_collide_when_one_lies_in_the_other() -> None:
     """Equal, above or below; a name that only begins alike is another store."""
     held = frozenset({"job-1/store/Partition_1"})
