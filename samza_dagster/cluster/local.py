@@ -207,10 +207,18 @@ class LocalCluster:
             hosts = sorted(self._hosts.values(), key=lambda record: record.host)
             return tuple(each.as_resources() for each in hosts if each.is_registered)
 
-    def registered(self) -> frozenset[str]:
-        """The hosts whose agents have registered and are heard."""
+    def calling(self) -> frozenset[str]:
+        """The hosts whose agents have registered, and were silent for half of the host time-out at most.
+
+        An agent that hangs can be replaced in the other half, before its host counts as lost.
+        """
         with self._changed:
-            return frozenset(each.host for each in self._hosts.values() if each.is_registered)
+            since = self._clock() - self._term.host_timeout_s / 2
+            return frozenset(
+                each.host
+                for each in self._hosts.values()
+                if each.is_registered and each.heard_at >= since
+            )
 
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
         """The engine holds it there, as `hold`; False where nobody waits for it any more."""

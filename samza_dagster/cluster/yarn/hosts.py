@@ -177,7 +177,7 @@ class YarnHosts:
     def to_json(self) -> dict[str, Any]:
         """The page `/yarn`: the application, and of each node what YARN and its agent say."""
         cluster = self._cluster
-        calling: frozenset[str] = frozenset() if cluster is None else cluster.registered()
+        calling: frozenset[str] = frozenset() if cluster is None else cluster.calling()
         return {
             "version": 1,
             "application": self._session.application,
@@ -479,7 +479,7 @@ class YarnHosts:
         hosts = [
             node.host for node in usable(tuple(self._nodes.values()), label=self._settings.label)
         ]
-        for step in steps(hosts, self._agents, self._cluster.registered(), now):
+        for step in steps(hosts, self._agents, self._cluster.calling(), now):
             agent = self._agents.get(step.host, AgentContainer())
             if isinstance(step, AskForAgent):
                 ask = self._new_ask(step.host, AGENT_MEMORY_MB, 1, _AGENT)
