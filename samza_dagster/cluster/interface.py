@@ -246,6 +246,10 @@ class ClusterFactory(Protocol):
         """
         ...
 
+    def describe(self) -> Mapping[str, str]:
+        """Host → what the cluster says of it now, for a person; empty where only agents could tell."""
+        ...
+
     def prepared(
         self, within_s: float = 0.0
     ) -> AbstractContextManager[Callable[[ClusterTerm], ClusterResourceManager]]:

@@ -401,6 +401,10 @@ class LocalAgents:
                 listening(self.listen).close()
         _require_url_file(self.url_file)
 
+    def describe(self) -> Mapping[str, str]:
+        """See `ClusterFactory`: agents tell, once they call."""
+        return {}
+
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
         """See `ClusterFactory`: who connects from now on waits until the cluster starts."""

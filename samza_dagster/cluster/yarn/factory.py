@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -43,6 +43,10 @@ class YarnAgents:
         gateway = self._gateway()
         YarnApplication(gateway).require(self._settings.queue, self._settings.label)
         self._store(gateway).read()
+
+    def describe(self) -> Mapping[str, str]:
+        """See `ClusterFactory`: as the ResourceManager has it."""
+        return {node.host: node.describe() for node in YarnApplication(self._gateway()).nodes()}
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
