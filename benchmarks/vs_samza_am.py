@@ -4,7 +4,7 @@
 nodes with the same state, and so on, `--turns` of each, until each has REPEATS of every scenario:
 
 - `first response`: from a request's record to the first answer's, by the broker's timestamps;
-- `planned move`: the active `0` onto its standby's host;
+- `planned move`: the active `0` onto its standby's host; under Samza's master the standby was moved away before;
 - `failover`: `SIGKILL` of the active `0`;
 - `host lost`: all that runs on the host of the active `0` is killed, its NodeManager too. Downtime counts
   from the moment at which whoever coordinates noticed (our agents' silence; a LOST node of YARN): what comes
@@ -27,6 +27,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,23 @@ class Deployments:
         gap = longest_of(verdict.gaps, partitions_of("0"), since_ms)
         return (gap.to_ms - max(gap.from_ms, not_before_ms)) / 1000
 
-    def move(self) -> float:
-        """Places `0` onto its standby's host; returns once that has SUCCEEDED."""
+    def make_room(self) -> str:
+        """Where `0` is to be placed to be on its standby's host: Samza's master moves no two at once."""
+        if self.who == OURS:
+            return "STANDBY"
+        places = self.containers()
+        taken = {each["host"] for name, each in places.items() if name.partition("-")[0] == "0"}
+        free = next(host.name for host in self.box.hosts if host.name not in taken)
+        self.place("0-0", free)
+        self.settle()
+        return str(places["0-0"]["host"])
+
+    def place(self, processor: str, destination: str) -> float:
+        """Returns once it has SUCCEEDED."""
         with PlacementClient(self.connection) as client:
-            uuid = client.place("0", "STANDBY").uuid
-            answer = client.wait(uuid, timeout_s=PATIENCE_S)
+            self.newest = client.place(processor, destination).uuid
+            answer = client.wait(self.newest, timeout_s=PATIENCE_S)
         assert answer.status_code is StatusCode.SUCCEEDED, answer
-        self.newest = uuid
         return 0.0
 
     def response_s(self) -> float:
@@ -280,7 +291,8 @@ def turn(deployments: Deployments, repeats: int, host_losses: int) -> dict[str, 
         _console.print(f"{deployments.who:5} {name}: {seconds:.3f} s")
 
     for _ in range(repeats):
-        note("planned move", deployments.downtime_s(deployments.move))
+        destination = deployments.make_room()
+        note("planned move", deployments.downtime_s(partial(deployments.place, "0", destination)))
         note("first response", deployments.response_s())
         note("failover", deployments.downtime_s(deployments.kill))
     for _ in range(host_losses):

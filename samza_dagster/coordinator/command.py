@@ -52,7 +52,6 @@ def _read_token(path: Path) -> str:
 _CLUSTER_OPTIONS = (
     click.option(
         "--cluster",
-        "engine",
         type=click.Choice(["agents", "yarn"]),
         default="agents",
         show_default=True,
@@ -117,7 +116,7 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _cluster_of(
     connection: Connection,
     *,
-    engine: str,
+    cluster: str,
     token_file: Path | None,
     url_file: Path | None,
     listen: str | None,
@@ -129,7 +128,7 @@ def _cluster_of(
     node_python: str,
     session_directory: str,
 ) -> ClusterFactory:
-    if engine == "agents":
+    if cluster == "agents":
         if token_file is None or url_file is None:
             raise click.UsageError("--cluster agents needs --token-file and --url-file")
         return LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
@@ -195,7 +194,7 @@ def run_command(
     dry_run: bool,
     as_json: bool,
     record_events: Path | None,
-    **cluster: Any,
+    **hosts: Any,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
 
@@ -224,7 +223,7 @@ def run_command(
         connection=connection,
         config=files.config,
         launch=files.launch,
-        cluster=_cluster_of(connection, **cluster),
+        cluster=_cluster_of(connection, **hosts),
         lease_s=lease,
         take_over_now=take_over == "now",
         adopt=adopt,
@@ -277,7 +276,7 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
 @click.command("end", cls=JobProcess, section="coordinator")
 @job_files
 @_cluster_options
-def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> None:
+def end_command(config: Path, launch: Path, log_format: str, **hosts: Any) -> None:
     """Ends the job in order: takes over, stops every container, and gives back what YARN keeps for it.
 
     A coordinator that leads is ended first. State stays on the hosts and in the changelogs:
@@ -291,15 +290,15 @@ def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> 
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
     files = JobFiles.read(config, launch, log_format, part="coordinator")
-    if cluster["listen"] is not None:
+    if hosts["listen"] is not None:
         # The leader that is ended has the port until then.
-        cluster["listen"] = f"{_address(cluster['listen'])[0]}:0"
+        hosts["listen"] = f"{_address(hosts['listen'])[0]}:0"
     leadership = Leadership(
         LeaderSettings(
             connection=files.connection,
             config=files.config,
             launch=files.launch,
-            cluster=_cluster_of(files.connection, **cluster),
+            cluster=_cluster_of(files.connection, **hosts),
             take_over_now=True,
             end_job=True,
         )
