@@ -172,7 +172,6 @@ def of_request(before: Picture, after: Picture, asked: Asked, limits: Limits) ->
         played.host,
         played.standby,
         with_state=at_home or bool(played.standby),
-        because=played.message,
     )
     if processor is None or processor.role is Role.STANDBY:
         return decision

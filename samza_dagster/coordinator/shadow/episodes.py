@@ -310,6 +310,8 @@ def _updated(episode: Episode, after: Picture, measured: Downtime | None) -> Epi
         )
     if episode.kind == PLACEMENT and not episode.signs:
         return _untouched(episode, asked, after)
+    if episode.processor not in after.view.processors:
+        return _over(episode, after, "the job has no such container any more")
     if episode.kind == SILENCE and episode.processor not in after.silent:
         return _over(episode, after, "it reports again")
     report = after.reports.get(episode.processor)

@@ -24,6 +24,8 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 LAGS_EVERY_S = 5.0
 """A reading of all reports costs more than one of the coordinator stream."""
+PAGE_AGAIN_S = 60.0
+"""The Application Master's page, of a random port of a node, can't be reached from everywhere."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ class Report:
 class Picture:
     """A job at one moment. `at_ms` is by the shadow's clock, the times of records are their topics'.
 
-    `executions` is processor → YARN container and host by the Application Master's own page; None
-    where that can't be asked. `silent` are those that have reported nothing new for three intervals.
+    `executions` is processor → YARN container and host by YARN's word; None where that can't be asked. `silent` are those that have reported nothing new for three intervals.
     `partitions` is processor → the changelog partitions of its tasks, by task.
     """
 
@@ -122,18 +123,23 @@ class PictureReader:
         self._lags_due_s = monotonic()
         self._reports: Mapping[str, Report] = {}
         self._heard: Mapping[str, Heard] = {}
+        self._silent: frozenset[str] = frozenset()
+        self._page_due_s = monotonic()
 
     def read(self) -> Picture:
         """Read the job now. Raises `Unreachable`, and `InvalidInput` where there is no such job."""
         view, reader = self._access.read()[0], self._access.reader()
         assert isinstance(reader, StreamReader)
+        self._read_reports(view)
         config, partitions = reader.config(), reader.changelog_partitions()
         topics = [store.topic for store in store_changelogs(config)]
-        picture = Picture(
+        return Picture(
             self._now_ms(),
             view,
             starts=self._starts(view),
             executions=self._executions(view),
+            reports=self._reports,
+            silent=self._silent,
             requests=self._requests(reader),
             partitions={
                 pid: {
@@ -145,10 +151,6 @@ class PictureReader:
                 for pid, processor in view.processors.items()
             },
         )
-        self._read_reports(view)
-        late_ms = round(self._monotonic() * 1000) - round(view.report_patience_s * 1000)
-        silent = {pid for pid, known in self._heard.items() if known.mark and known.at_ms < late_ms}
-        return replace(picture, reports=self._reports, silent=frozenset(silent))
 
     def _starts(self, view: JobView) -> dict[str, Start]:
         store = self._access.store
@@ -161,10 +163,23 @@ class PictureReader:
         }
 
     def _executions(self, view: JobView) -> dict[str, tuple[str, str]] | None:
-        if self._access.yarn is None or view.application is None:
+        """Ask the Application Master's page; where that can't be reached, the ResourceManager.
+
+        That one knows no processor: whose a container is the reports tell, by its id.
+        """
+        yarn, application = self._access.yarn, view.application
+        if yarn is None or application is None:
             return None
+        now_s = self._monotonic()
+        if now_s >= self._page_due_s:
+            with suppress(Unreachable):
+                return yarn.containers(application)
+            self._page_due_s = now_s + PAGE_AGAIN_S
+        named = {pid: report.execution_id for pid, report in self._reports.items()}
         with suppress(Unreachable):
-            return self._access.yarn.containers(view.application)
+            running = yarn.running(application)
+            found = {pid: (it, running[it]) for pid, it in named.items() if it in running}
+            return found or None
         return None
 
     def _requests(self, reader: StreamReader) -> dict[str, Asked]:
@@ -199,16 +214,25 @@ class PictureReader:
         return found
 
     def _read_reports(self, view: JobView) -> None:
-        """Read all reports where they are due; what can't be read of them leaves the last ones."""
+        """Read all reports where they are due; what can't be read leaves the last ones, and who was silent."""
         now_s = self._monotonic()
         if self._access.topics is None or now_s < self._lags_due_s:
             return
         self._lags_due_s = now_s + LAGS_EVERY_S
-        with suppress(Unreachable):
+        try:
             lags, _ = read_lag(view, self._access.reader(), self._access.topics)
-            self._reports = _reports(self._access.seen.bounded(lags))
-            marks: dict[str, int | None] = {pid: it.came_ms for pid, it in self._reports.items()}
-            self._heard = heard(self._heard, marks, round(now_s * 1000))
+        except Unreachable:
+            return
+        found = _reports(self._access.seen.bounded(lags))
+        if any(lag.reason and not lag.is_changelog_lost for lag in lags):
+            self._reports = {**self._reports, **found}
+            return
+        self._reports = found
+        marks: dict[str, int | None] = {pid: report.came_ms for pid, report in found.items()}
+        self._heard = heard(self._heard, marks, round(now_s * 1000))
+        late_ms = round((now_s - view.report_patience_s) * 1000)
+        late = (pid for pid, it in self._heard.items() if it.mark and it.at_ms < late_ms)
+        self._silent = frozenset(late)
 
 
 def _reports(lags: tuple[ReplicaLag, ...]) -> dict[str, Report]:

@@ -69,7 +69,6 @@ class Shadow:
         Raises `InvalidInput` where the first look says that there is no such job.
         """
         self._log.begin(self._now_ms())
-        _log.info("listens beside Samza's Application Master; nothing is written to the job")
         try:
             while not self._stopped.is_set():
                 self.look()
@@ -81,7 +80,6 @@ class Shadow:
         """Read one picture and log what is new in it. What can't be read now counts as blind."""
         try:
             picture = self._reader.read()
-            measured = self._measured()
         except (Unreachable, InvalidInput) as error:
             if self._seen is None and isinstance(error, InvalidInput):
                 raise
@@ -98,11 +96,17 @@ class Shadow:
             self._why = _TAKEN_OVER
             self.stop()
             return
-        if self._seen is not None:
-            self._watch, changed = follow(self._watch, self._seen, picture, self._limits, measured)
+        if self._seen is None:
+            _log.info("listens beside Samza's Application Master; nothing is written to the job")
+        else:
+            known = set(self._watch.open)
+            self._watch, changed = follow(
+                self._watch, self._seen, picture, self._limits, self._measured(self._seen)
+            )
             for episode in changed:
                 self._log.event(picture.at_ms, episode)
-                _tell(episode)
+                if episode.state != OPEN or episode.id not in known:
+                    _tell(episode)
         self._seen = picture
 
     def close(self) -> None:
@@ -114,14 +118,18 @@ class Shadow:
         self._log.close()
         _log.info("ends: %s", self._why)
 
-    def _measured(self) -> dict[str, Downtime]:
+    def _measured(self, seen: Picture) -> dict[str, Downtime]:
+        """Return what the topics tell of open episodes; one that can't be read leaves it to reports."""
         found: dict[str, Downtime] = {}
-        if self._seen is None:
-            return found
         for episode in self._watch.to_measure():
-            assert episode.around_ms is not None
-            tasks = self._seen.partitions[episode.processor]
-            known = self._work.around(tasks, episode.around_ms)
+            tasks = seen.partitions.get(episode.processor)
+            if tasks is None or episode.around_ms is None:
+                continue
+            try:
+                known = self._work.around(tasks, episode.around_ms)
+            except (Unreachable, InvalidInput) as error:
+                _log.warning("can't measure the downtime of %s: %s", episode.processor, error)
+                continue
             if known is not None:
                 found[episode.id] = known
         return found

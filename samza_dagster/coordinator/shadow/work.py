@@ -25,6 +25,8 @@ from samza_dagster.model.naming import checkpoint_topic
 CHANGELOG, COMMITS, REPORTS = "changelog", "commits", "reports"
 BUSY_MS = 60_000
 """A partition in which nothing was written for so long before a restart tells nothing of it."""
+LEAST_MS = 500
+"""No container starts within this: a shorter silence says that clocks disagree on when it was down."""
 _BEFORE = 20
 """So many offsets before the first record after a restart hold the last one before: markers and holes have some."""
 _COMMITS_MS = 600_000
@@ -56,8 +58,8 @@ class Downtime:
 def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int, by: str) -> Downtime | None:
     """Return a container's downtime by the silences of each task's partitions.
 
-    Partitions that were idle before count only where no other of the task tells anything. None: all of
-    them were idle, so nothing is known.
+    Partitions that were idle before don't count. None: all of them were, or the clocks of those who date
+    the records disagree, so nothing is known.
     """
     lasts: list[int] = []
     ends: list[int] = []
@@ -80,6 +82,8 @@ def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int, by: str) ->
         return None
     if pending:
         return Downtime(by, max(lasts), None, None)
+    if longest_ms < LEAST_MS:
+        return None
     return Downtime(by, max(lasts), max(ends), longest_ms / 1000)
 
 

@@ -227,3 +227,14 @@ def test_a_task_that_was_idle_before_tells_nothing() -> None:
     assert downtime({"P 0": [idle]}, 105_000, "changelog") is None
     tasks = {"P 0": [idle], "P 2": [Silence(99_000, 109_000)]}
     assert downtime(tasks, 105_000, "changelog") == Downtime("changelog", 99_000, 109_000, 10.0)
+
+
+def test_a_silence_shorter_than_any_start_says_that_clocks_disagree() -> None:
+    assert downtime({"P 0": [Silence(104_990, 105_020)]}, 105_000, "changelog") is None
+
+
+def test_a_container_that_the_job_has_no_more_is_not_waited_for() -> None:
+    started = picture(108_000, positions={"0": 20})
+    smaller = picture(110_000, {"1": "h3", "1-0": "h4"}, run="run-2")
+    found = {e.processor: e.state for e in played(picture(), started, smaller)[1].values()}
+    assert found["0"] == "over"
