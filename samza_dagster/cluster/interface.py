@@ -133,6 +133,10 @@ class ClusterCallbacks(Protocol):
         """The process was seen dead, by who can't be wrong about it; the store is free."""
         ...
 
+    def on_rival(self, why: str) -> None:
+        """Somebody else acts for this job at the cluster; whether it leads, the brokers know."""
+        ...
+
     def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
         """The process lives on after SIGTERM, grace and SIGKILL."""
         ...
@@ -240,6 +244,10 @@ class ClusterFactory(Protocol):
         `beside` are host and URL of the leader that is waited for: what it occupies is free by
         then. Raises `InvalidInput` or `MissingPrerequisite` that says what to change.
         """
+        ...
+
+    def describe(self) -> Mapping[str, str]:
+        """Host → what the cluster says of it now, for a person; empty where only agents could tell."""
         ...
 
     def prepared(

@@ -223,6 +223,10 @@ class LocalCluster:
             self._requests.answered(host, request_id, ok=False, why=why)
             self._changed.notify_all()
 
+    def rival(self, why: str) -> None:
+        """Has the coordinator prove that it leads."""
+        self._notices.put(lambda to: to.on_rival(why))
+
     def higher_epochs(self) -> Mapping[str, int]:
         """Host → the higher epoch that its agent told of, since this was asked last."""
         with self._changed:
@@ -396,6 +400,10 @@ class LocalAgents:
             if host != socket.gethostname() or not its_own:
                 listening(self.listen).close()
         _require_url_file(self.url_file)
+
+    def describe(self) -> Mapping[str, str]:
+        """See `ClusterFactory`: agents tell, once they call."""
+        return {}
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:

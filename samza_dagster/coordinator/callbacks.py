@@ -17,6 +17,13 @@ class HostTold:
     host: str
 
 
+@dataclass(frozen=True)
+class Rival:
+    """Somebody else acts for this job at the cluster."""
+
+    why: str
+
+
 class ClusterEvents:
     """Implements `ClusterCallbacks`: stamps the time and hands events on.
 
@@ -26,7 +33,7 @@ class ClusterEvents:
 
     def __init__(
         self,
-        emit: Callable[[events.Event | HostTold], None],
+        emit: Callable[[events.Event | HostTold | Rival], None],
         *,
         now_ms: Callable[[], int],
         processes: Processes,
@@ -54,6 +61,10 @@ class ClusterEvents:
         """See `ClusterCallbacks`."""
         now = self._now_ms()
         self._emit(events.HostLost(now, host, now - int(granted_ago_s * 1000)))
+
+    def on_rival(self, why: str) -> None:
+        """See `ClusterCallbacks`."""
+        self._emit(Rival(why))
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
         """See `ClusterCallbacks`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from samza_dagster.coordinator.job_process import (
     stop_at_signals,
 )
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
+from samza_dagster.coordinator.preview import preview
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.shadow.command import run_shadow
 from samza_dagster.errors import InvalidInput
@@ -185,6 +187,8 @@ def _cluster_of(
     help="YARN's web address. With --adopt nothing is adopted while it says that the application "
     "runs, or says nothing; with --shadow it tells hosts and containers.",
 )
+@click.option("--dry-run", is_flag=True, help="Tell what would start where, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 @click.option(
     "--record-events",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -213,6 +217,8 @@ def run_command(
     take_over: str,
     adopt: bool,
     yarn_resource_manager: str | None,
+    dry_run: bool,
+    as_json: bool,
     record_events: Path | None,
     shadow: bool,
     shadow_log: Path | None,
@@ -247,20 +253,58 @@ def run_command(
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
+    settings = LeaderSettings(
+        connection=connection,
+        config=files.config,
+        launch=files.launch,
+        cluster=_cluster_of(connection, **cluster),
+        lease_s=lease,
+        take_over_now=take_over == "now",
+        adopt=adopt,
+    )
+    if dry_run:
+        _tell(settings, as_json=as_json)
+        return
     leadership = Leadership(
-        LeaderSettings(
-            connection=connection,
-            config=files.config,
-            launch=files.launch,
-            cluster=_cluster_of(connection, **cluster),
-            lease_s=lease,
-            take_over_now=take_over == "now",
-            adopt=adopt,
-        ),
+        settings,
         recorder=None if record_events is None else JsonLinesRecorder(record_events),
     )
     stop_at_signals(leadership.stop)
     leadership.run()
+
+
+def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
+    """What would start where, by the topics and by what the cluster says of its hosts."""
+    settings.cluster.require()
+    hosts = settings.cluster.describe()
+    found = preview(settings.connection, settings.config, settings.limits())
+    rows = [
+        {
+            "processor": each.processor_id,
+            "host": each.host or "any",
+            "needs": f"{each.memory_mb} MiB, {each.cores} cores",
+            "host says": hosts.get(each.host or "", "not there") if hosts else "",
+        }
+        for each in found.starts
+    ]
+    if as_json:
+        document = {
+            "deployment": found.deployment_id,
+            "new": found.is_new,
+            "starts": rows,
+            "runs": dict(found.runs),
+            "hosts": dict(hosts),
+        }
+        click.echo(json.dumps(document))
+        return
+    click.echo(f"{'a new deployment' if found.is_new else 'goes on with'} {found.deployment_id}")
+    for processor, host in sorted(found.runs.items()):
+        click.echo(f"  {processor}: on {host}, goes on")
+    for row in rows:
+        told = f" ({row['host says']})" if row["host says"] else ""
+        click.echo(f"  {row['processor']}: would start on {row['host']}{told}, {row['needs']}")
+    for host, words in sorted(hosts.items()):
+        click.echo(f"  {host}: {words}")
 
 
 @click.command("end", cls=JobProcess, section="coordinator")
@@ -280,6 +324,9 @@ def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> 
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
     files = JobFiles.read(config, launch, log_format, part="coordinator")
+    if cluster["listen"] is not None:
+        # The leader that is ended has the port until then.
+        cluster["listen"] = f"{_address(cluster['listen'])[0]}:0"
     leadership = Leadership(
         LeaderSettings(
             connection=files.connection,

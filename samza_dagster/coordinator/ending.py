@@ -89,6 +89,9 @@ class JobEnd:
         """What an earlier leader reserved is given back."""
         self.cluster.release_resource(request_id)
 
+    def on_rival(self, why: str) -> None:
+        """The brokers refuse its next commit, if there is one."""
+
     def on_host_told(self, host: str) -> None:
         """Nothing is admitted: leases end when those end that the host had before."""
 

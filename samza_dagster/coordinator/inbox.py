@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from samza_dagster.coordinator.callbacks import HostTold
+from samza_dagster.coordinator.callbacks import HostTold, Rival
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.mail import Mail
 from samza_dagster.placement import events
@@ -23,7 +23,7 @@ class CaughtUp:
     """Stands in the queue behind all that came while the loop was away."""
 
 
-Incoming = events.Event | HostTold | Mail
+Incoming = events.Event | HostTold | Rival | Mail
 
 
 class Inbox:

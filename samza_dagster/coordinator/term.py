@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.agent.logs import about
-from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
+from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold, Rival
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.first_step import first_events
@@ -143,6 +143,10 @@ class Term:
             case HostTold():
                 # What was replaced is being stopped: nothing lives on by a new lease.
                 self._cluster.admit_host(item.host)
+            case Rival():
+                # The brokers refuse the beat of a leader that was replaced.
+                log.warning("proving that this one leads: %s", item.why)
+                self.steps.beat(self._clock.now_ms())
             case CaughtUp():
                 self._inbox.caught_up(item)
             case _:

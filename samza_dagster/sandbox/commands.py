@@ -273,6 +273,7 @@ def _describe(facts: dict[str, Any]) -> str:
             if facts["zookeeper"]
             else [f"  coordinator  {facts['coordinator_url'] or '-'}"]
         ),
+        *([f"  yarn         {facts['resource_manager']}"] if facts.get("resource_manager") else []),
         f"  job          {facts['job']['name']} {facts['job']['id']}, deployment {facts['deployment_id'] or '-'}",
         f"  hosts        {hosts or '-'}",
         f"  dagster      {facts['dagster_url'] or _cockpit_of(facts)}",

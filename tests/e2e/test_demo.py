@@ -60,6 +60,11 @@ def _demo(tmp_path: Path, *options: str) -> dict[str, Any]:
             [(processor, s) for processor in ("0-0", "0") for s in ON_AN_AM],
             marks=[pytest.mark.yarn, pytest.mark.longyarn],
         ),
+        pytest.param(
+            ("--yarn", "--coordinator", "ours"),
+            [("0", s) for s in STAGES],
+            marks=[pytest.mark.yarn, pytest.mark.longyarn],
+        ),
     ],
 )
 def test_the_demo_moves_a_stateful_container_and_loses_nothing(

@@ -85,3 +85,8 @@ def application(box: Sandbox) -> dict[str, Any]:
     with urllib.request.urlopen(url, timeout=10) as answer:
         applications = json.load(answer)["apps"].get("app", [])
     return applications[0] if applications else {}
+
+
+def node_states(box: Sandbox) -> set[str]:
+    """Those of its nodes, by the ResourceManager; empty while no node is back after its restart."""
+    return {node.state for node in cluster(box).state().nodes.values()}

@@ -18,7 +18,8 @@ class AgentContainer:
     """What the coordinator does about the agent of one node.
 
     `asked` at YARN, then `container` with its id, `since` when. `failures` in a row: each doubles the
-    pause until `again_at`. `why` the last one ended.
+    pause until `again_at`. `why` the last one ended; `dead`: its NodeManager saw that, and didn't
+    only lose sight of it.
     """
 
     asked: bool = False
@@ -29,17 +30,20 @@ class AgentContainer:
     failures: int = 0
     again_at: float = 0.0
     why: str = ""
+    dead: bool = False
 
-    def ended(self, now: float, why: str) -> AgentContainer:
+    def ended(self, now: float, why: str, *, dead: bool = True) -> AgentContainer:
         """Its container is gone, or none could be started."""
         lasted = bool(self.container) and now - self.since > _LASTING_S
         failures = 0 if lasted or self.stopping else self.failures + 1
         pause = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
-        return AgentContainer(failures=failures, again_at=now + pause, why=why)
+        return AgentContainer(failures=failures, again_at=now + pause, why=why, dead=dead)
 
     def runs(self, container: str, now: float, patience_s: float = FIRST_WORD_S) -> AgentContainer:
         """YARN gave it a container."""
-        return replace(self, asked=False, container=container, since=now, patience_s=patience_s)
+        return replace(
+            self, asked=False, container=container, since=now, patience_s=patience_s, dead=False
+        )
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,13 @@ def steps(
 ) -> list[AskForAgent | StopAgent]:
     """What is to be done now. `calling` are the hosts whose agents have registered and are heard.
 
-    A node whose agent calls gets no other one, whatever YARN says of its container: a NodeManager
-    that was started anew doesn't know what runs beside it.
+    A node whose agent calls gets no other one because YARN has lost sight of its container: a
+    NodeManager that was started anew doesn't know what runs beside it.
     """
     todo: list[AskForAgent | StopAgent] = []
     for host in usable:
         agent = agents.get(host, AgentContainer())
-        if host in calling:
+        if host in calling and not agent.dead:
             continue
         if agent.container:
             if now - agent.since > agent.patience_s and not agent.stopping:

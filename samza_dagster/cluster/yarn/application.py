@@ -49,6 +49,11 @@ class Node:
     labels: tuple[str, ...] = ()
     why: str = ""
 
+    def describe(self) -> str:
+        """For a person."""
+        free = f"{self.memory_mb - self.used_memory_mb:,} of {self.memory_mb:,} MiB free"
+        return f"{self.state}, {free}" + (f", {self.why}" if self.why else "")
+
 
 @dataclass(frozen=True)
 class YarnContainer:

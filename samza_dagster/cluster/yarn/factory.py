@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from samza_dagster.cluster.agent_gateway import listening
@@ -19,52 +17,61 @@ from samza_dagster.cluster.yarn.session import Session, SessionStore
 _ASKS_OF_A_TERM = 1 << 32
 
 
-@dataclass(frozen=True)
 class YarnAgents:
-    """Implements `ClusterFactory`: an agent on each node, which YARN starts, calls the coordinator.
+    """Implements `ClusterFactory`: an agent on each node, which YARN starts, calls the coordinator."""
 
-    `configuration` is Hadoop's directory of settings, `session_directory` where successive leaders
-    find the application, "" for the user's home in Hadoop's file system.
-    """
+    def __init__(
+        self,
+        configuration: Path,
+        settings: YarnSettings,
+        listen: tuple[str, int],
+        session_directory: str = "",
+    ) -> None:
+        """`configuration` is Hadoop's directory of settings.
 
-    configuration: Path
-    settings: YarnSettings
-    listen: tuple[str, int]
-    session_directory: str = ""
+        In `session_directory` successive leaders find the application; "" is the user's home in
+        Hadoop's file system.
+        """
+        self._configuration = configuration
+        self._settings = settings
+        self._listen = listen
+        self._session_directory = session_directory
+        self._kept: HadoopGateway | None = None
 
     def require(self, *, beside: tuple[str, str] | None = None) -> None:
         """See `ClusterFactory`."""
-        gateway = HadoopGateway(self.configuration)
-        try:
-            YarnApplication(gateway).require(self.settings.queue, self.settings.label)
-            self._store(gateway).read()
-        finally:
-            gateway.close()
+        gateway = self._gateway()
+        YarnApplication(gateway).require(self._settings.queue, self._settings.label)
+        self._store(gateway).read()
+
+    def describe(self) -> Mapping[str, str]:
+        """See `ClusterFactory`: as the ResourceManager has it."""
+        return {node.host: node.describe() for node in YarnApplication(self._gateway()).nodes()}
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
         """See `ClusterFactory`: the JVM runs before the term begins."""
-        gateway = HadoopGateway(self.configuration)
-        try:
-            with closing(listening(self.listen, within_s)) as listen:
+        with closing(listening(self._listen, within_s)) as listen:
 
-                def opened(term: ClusterTerm) -> LocalCluster:
-                    session = self._store(gateway).read() or Session()
-                    hosts = YarnHosts(
-                        self.settings,
-                        session,
-                        gateway=gateway,
-                        open_gateway=partial(HadoopGateway, self.configuration),
-                        open_store=self._store,
-                        first_ask=term.epoch * _ASKS_OF_A_TERM,
-                    )
-                    return LocalCluster(
-                        term, listen=listen, token=session.agents_token, holds=hosts
-                    )
+            def opened(term: ClusterTerm) -> LocalCluster:
+                gateway = self._gateway()
+                session = self._store(gateway).read() or Session()
+                hosts = YarnHosts(
+                    self._settings,
+                    session,
+                    open_gateway=self._gateway,
+                    open_store=self._store,
+                    first_ask=term.epoch * _ASKS_OF_A_TERM,
+                )
+                return LocalCluster(term, listen=listen, token=session.agents_token, holds=hosts)
 
-                yield opened
-        finally:
-            gateway.close()
+            yield opened
+
+    def _gateway(self) -> HadoopGateway:
+        """The JVM of now; one that has ended is replaced."""
+        if self._kept is None or not self._kept.is_alive:
+            self._kept = HadoopGateway(self._configuration)
+        return self._kept
 
     def _store(self, gateway: HadoopGateway) -> SessionStore:
-        return SessionStore(gateway, self.session_directory, self.settings.job)
+        return SessionStore(gateway, self._session_directory, self._settings.job)

@@ -6,6 +6,8 @@ directory brings addresses and security, as for every client of the cluster.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shutil
 import subprocess
@@ -32,6 +34,8 @@ _PYSPARK_JARS = (
     "log4j-core-*",
 )
 _CLASS_PATH_S = 60.0
+# py4j tells of each Java object that it can't give back once the JVM has ended.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
 _WAIT_MS = {
     # Hadoop's clients try a node that is gone for three minutes, the ResourceManager for fifteen.
     "yarn.client.nodemanager-connect.max-wait-ms": 3000,
@@ -127,6 +131,8 @@ class HadoopGateway:
 
     def close(self) -> None:
         """Kills it: whatever it was asked fails at once."""
+        with contextlib.suppress(Exception):  # py4j gives back no more of its objects after this
+            self.java.shutdown()
         self.process.kill()
         self.process.wait()
 

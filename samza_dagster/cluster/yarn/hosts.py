@@ -52,6 +52,10 @@ _URGENT_BEAT_S = 0.05
 _NODES_S = 5.0
 _HOLD_WITHIN_S = 3.0
 _NODE_THREADS = 8
+_LOST_SIGHT = -100
+"""`ContainerExitStatus.ABORTED`: released, or its node is lost; what ran may live on."""
+_RIVAL = "InvalidApplicationMasterRequestException"
+_PROVEN_S = 2.0
 _LAST_WORD_S = 2.0
 _FINISH_S = 30.0
 _LONGEST_PAUSE_S = 5.0
@@ -89,7 +93,6 @@ class YarnHosts:
         settings: YarnSettings,
         session: Session,
         *,
-        gateway: HadoopGateway,
         open_gateway: Callable[[], HadoopGateway],
         open_store: Callable[[HadoopGateway], SessionStore],
         first_ask: int,
@@ -97,7 +100,7 @@ class YarnHosts:
     ) -> None:
         self._settings = settings
         self._session = session
-        self._gateway = gateway
+        self._gateway = open_gateway()
         self._open_gateway = open_gateway
         self._open_store = open_store
         self._clock = clock
@@ -107,7 +110,7 @@ class YarnHosts:
         self._thread = threading.Thread(target=self._run, name="yarn", daemon=True)
         self._node_calls = ThreadPoolExecutor(_NODE_THREADS, "yarn-nodes")
         # Of the thread alone, but for reading.
-        self._application = YarnApplication(gateway)
+        self._application = YarnApplication(self._gateway)
         self._next_ask = first_ask
         self._asks: dict[int, str] = {}
         self._holds: dict[str, _Held] = {}
@@ -218,13 +221,14 @@ class YarnHosts:
                 self._told = java_words(error)
                 LOG.warning("YARN: %s; again in a moment, containers run on", self._told)
                 LOG.debug("YARN", exc_info=True)
+                if _RIVAL in self._told:
+                    self._prove_leadership()
                 self._closing.wait(min(_LONGEST_PAUSE_S, 0.1 * 2**failures))
 
     def _connect(self) -> None:
         """Becomes the application's master, of a new one where there is none that runs."""
         assert self._cluster is not None
-        if not self._gateway.is_alive:
-            self._gateway = self._open_gateway()
+        self._gateway = self._open_gateway()
         self._application = YarnApplication(self._gateway)
         store = self._open_store(self._gateway)
         if not self._session.application or not self._runs(self._session.application):
@@ -240,6 +244,15 @@ class YarnHosts:
         LOG.info("leads %s on YARN, %d containers there", self._session.application, len(earlier))
         self._take_up(earlier)
         self._look_at_nodes()
+
+    def _prove_leadership(self) -> None:
+        """YARN takes two masters of one attempt in turns: only the brokers know which of them leads.
+
+        One that doesn't is closed by then, and doesn't disturb the other any more.
+        """
+        assert self._cluster is not None
+        self._cluster.rival(f"another master of {self._session.application} spoke with YARN")
+        self._closing.wait(_PROVEN_S)
 
     def _runs(self, application: str) -> bool:
         try:
@@ -454,7 +467,8 @@ class YarnHosts:
             agent = self._agents.get(container.host, AgentContainer())
             if agent.container == ended.id:
                 LOG.info("the agent of %s has ended. %s", container.host, why)
-                self._agents[container.host] = agent.ended(now, why)
+                dead = ended.exit_status != _LOST_SIGHT
+                self._agents[container.host] = agent.ended(now, why, dead=dead)
         elif ended.exit_status != 0:
             LOG.info("on %s: %s", container.host, why)
 

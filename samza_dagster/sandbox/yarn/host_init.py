@@ -37,15 +37,16 @@ def _main(command: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     running = _start(command)
     while True:
-        if signal.sigwait(_HEARD) == signal.SIGUSR1:
-            running = running or _start(command)
-            continue
+        heard = signal.sigwait(_HEARD)
         for child, status in _ended():
             if child != running:
                 continue
             if os.WIFEXITED(status):
                 return os.WEXITSTATUS(status)
             running = 0
+        # Who sends it saw the death, which may not have been reaped before.
+        if heard == signal.SIGUSR1 and not running:
+            running = _start(command)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.model import StatusCode
+from samza_dagster.sandbox.hosts import HOST_MEMORY_MB
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox.yarn.runner import AGENT_MEMORY_MB
 from tests.rig.job import alive
 from tests.rig.ours_on_yarn import (
     CONTAINERS,
@@ -18,6 +20,7 @@ from tests.rig.ours_on_yarn import (
     application,
     cluster,
     free_host,
+    node_states,
     processors,
     witnessed,
 )
@@ -43,6 +46,7 @@ def test_agents_and_containers_are_containers_of_one_application(sandbox: Sandbo
     running = facts["processors"]
     assert running["0"]["host"] != running["0-0"]["host"]
     assert {each["state"] for each in facts["hosts"].values()} == {"alive"}
+    assert {each["memory_mb"] for each in facts["hosts"].values()} == {HOST_MEMORY_MB + AGENT_MEMORY_MB}  # fmt: skip
 
 
 def test_an_active_goes_to_its_standbys_host_and_nothing_is_lost(
@@ -86,6 +90,7 @@ def test_a_node_managers_death_alone_is_no_containers_death(
         assert judge.judge(deadline_s=90 * PACE).is_good
 
 
+@pytest.mark.longyarn
 def test_a_resource_manager_that_is_started_again_goes_on_with_the_application(
     sandbox: Sandbox, client: PlacementClient, judge: Judge
 ) -> None:
@@ -102,10 +107,13 @@ def test_a_resource_manager_that_is_started_again_goes_on_with_the_application(
         assert {p: each["pid"] for p, each in processors(sandbox).items()} == {
             p: each["pid"] for p, each in before.items()
         }
+        # Nodes come back as each has noticed, half a minute later by YARN's defaults.
+        until("its nodes are back", lambda: node_states(sandbox) == {"RUNNING"}, seconds=90)
         place(client, "0", free_host(sandbox, "0"))
         assert judge.judge(deadline_s=90 * PACE).is_good
 
 
+@pytest.mark.longyarn
 def test_a_host_that_is_lost_takes_its_containers_along_and_the_standby_takes_over(
     sandbox: Sandbox, judge: Judge
 ) -> None:

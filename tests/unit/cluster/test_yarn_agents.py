@@ -21,9 +21,16 @@ def test_a_node_without_an_agent_gets_one_once() -> None:
     assert steps(["a", "b"], {"b": AgentContainer(asked=True)}, [], 0.0) == [AskForAgent("a")]
 
 
-def test_a_node_whose_agent_calls_gets_no_other_one_whatever_yarn_says_of_its_container() -> None:
+def test_a_node_whose_agent_calls_gets_no_other_one_when_yarn_has_lost_sight_of_it() -> None:
     assert steps(["a"], {}, ["a"], 0.0) == []
-    assert steps(["a"], {"a": AgentContainer().ended(0.0, "lost node")}, ["a"], 100.0) == []
+    lost = AgentContainer().ended(0.0, "lost node", dead=False)
+    assert steps(["a"], {"a": lost}, ["a"], 100.0) == []
+
+
+def test_an_agent_that_its_node_manager_saw_die_is_replaced_before_its_silence_is_noticed() -> None:
+    dead = AgentContainer().runs("c1", 0.0).ended(100.0, "exit status 137")
+    assert steps(["a"], {"a": dead}, ["a"], 100.0) == [AskForAgent("a")]
+    assert steps(["a"], {"a": dead.runs("c2", 101.0)}, ["a"], 101.0) == []
 
 
 def test_an_agent_that_isnt_heard_is_replaced_an_adopted_one_sooner() -> None:

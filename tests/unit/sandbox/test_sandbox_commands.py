@@ -60,6 +60,7 @@ def run(*arguments: str) -> Result:
         ("up", "--host-memory-mb", "256", "--hosts", "2"),
         ("up", "--standalone", "--processors", "1"),
         ("up", "--standalone", "--yarn"),
+        ("up", "--coordinator", "ours"),
     ],
 )
 def test_an_error_is_one_document_or_three_lines(home: Path, arguments: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.sandbox.yarn import processes as module
-from samza_dagster.sandbox.yarn.processes import containers
+from samza_dagster.sandbox.yarn.processes import containers, pids_of_executions
 
 pytestmark = pytest.mark.unit
 
@@ -81,3 +81,18 @@ def test_other_sandboxes_and_other_processes_dont(proc: Path) -> None:
     )
     (proc / "10").mkdir()  # it ended while it was looked at
     assert containers(Path("/y"), proc) == {}
+
+
+def test_those_of_our_agents_are_known_by_execution_id(proc: Path) -> None:
+    """Each by the process id outside of its host; another sandbox's and what is no container aren't among them."""
+    state = {"LOGGED_STORE_BASE_DIR": "/y/host-1/state"}
+    start(proc, 7, **state, EXECUTION_ENV_CONTAINER_ID="job-1-0-000001")
+    start(proc, 8, **state)
+    start(
+        proc,
+        9,
+        EXECUTION_ENV_CONTAINER_ID="job-1-0-000002",
+        LOGGED_STORE_BASE_DIR="/z/host-1/state",
+    )
+    start(proc, 10, "python3\0agent.pyz\0", **state, EXECUTION_ENV_CONTAINER_ID="job-1-0-000003")
+    assert pids_of_executions(Path("/y"), proc) == {"job-1-0-000001": 7}
