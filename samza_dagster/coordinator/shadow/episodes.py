@@ -14,6 +14,7 @@ from samza_dagster.coordinator.shadow import decision as rules
 from samza_dagster.coordinator.shadow.decision import Decision
 from samza_dagster.coordinator.shadow.picture import Asked, Picture, Report
 from samza_dagster.coordinator.shadow.work import REPORTS, Downtime
+from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN
 from samza_dagster.placement.state import Limits
 
 FAILURE, PLACEMENT, SILENCE = "failure", "placement", "silence"
@@ -186,7 +187,8 @@ def _signed(
     limits: Limits,
 ) -> Watch:
     """Return the watch with a container's new signs, in its open episode or in a new one."""
-    known = next((e for e in watch.open.values() if e.processor == pid), None)
+    mine = (e for e in watch.open.values() if e.processor == pid and not _is_untaken(e, after))
+    known = next(mine, None)
     start = after.starts.get(pid)
     if known is None:
         known = _begun(watch, pid, signs, before, after, limits)
@@ -202,6 +204,15 @@ def _signed(
     if STARTED in signs or OTHER_REPORT in signs:
         watch = replace(watch, awaited=watch.awaited - {pid})
     return replace(watch, open={**watch.open, known.id: known})
+
+
+def _is_untaken(episode: Episode, after: Picture) -> bool:
+    """Return whether a request waits that nobody has acted on: what befalls its container isn't its doing.
+
+    A forced restart is answered once its container has been stopped.
+    """
+    asked = after.requests.get(episode.uuid) if episode.kind == PLACEMENT else None
+    return asked is not None and not asked.status and asked.destination != FORCE_RESTART_LAST_SEEN
 
 
 def _begun(

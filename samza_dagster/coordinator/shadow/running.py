@@ -64,15 +64,17 @@ class Shadow:
         self._stopped.set()
 
     def run(self) -> None:
-        """Look every second until `stop`, then write what is open and the closing record.
+        """Look every second or two until `stop`, then write what is open and the closing record.
 
         Raises `InvalidInput` where the first look says that there is no such job.
         """
         self._log.begin(self._now_ms())
         try:
             while not self._stopped.is_set():
+                began_s = self._monotonic()
                 self.look()
-                self._stopped.wait(EVERY_S)
+                # A stream with many answers takes longer: half of the time is enough for a bystander.
+                self._stopped.wait(max(EVERY_S, self._monotonic() - began_s))
         finally:
             self.close()
 

@@ -1,5 +1,4 @@
-"""When a container's tasks stopped working and when they worked again, by the topics that they write. Pure
-but for `TopicWork`, which reads them.
+"""When a container's tasks stopped working and when they worked again, by the topics that they write.
 
 A task writes its changelog while it processes, so the records on both sides of a restart tell its
 downtime, by one clock where the topic has the broker's (`message.timestamp.type=LogAppendTime`). A task

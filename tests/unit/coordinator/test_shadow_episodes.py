@@ -151,6 +151,22 @@ def test_a_placement_takes_in_the_restart_that_it_causes() -> None:
     assert watch.open == {}
 
 
+def test_a_container_that_fails_while_a_request_for_it_waits_has_failed_by_itself() -> None:
+    """Nobody has taken the request: two events, each with its own end."""
+    waits = {UUID: asked()}
+    done = {UUID: asked("SUCCEEDED", 130_000, stopped=True, ended=True)}
+    at = {**AT, "0": "h3"}
+    found = played(
+        picture(),
+        picture(101_000, requests=waits),
+        picture(108_000, requests=waits, positions={"0": 20}),
+        picture(131_000, at, requests=done, positions={"0": 20}),
+        picture(134_000, at, requests=done, positions={"0": 30}),
+    )[1]
+    started = {e.kind: e.started_ms for e in found.values()}
+    assert started == {"failure": 107_500, "placement": 133_500}
+
+
 def test_a_refused_placement_is_over_with_its_answer() -> None:
     refused = {UUID: asked("BAD_REQUEST", 105_000, "h2", ended=True)}
     (episode,) = played(
