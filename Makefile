@@ -125,8 +125,8 @@ test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART=
 test-yarn-page: $(STAMP) java ## docs/howto/from-samza.md as it is written, on a real YARN (5 minutes)
 	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py -q -s -m nightyarn
 
-test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, and twenty faults each told in time; PART="files" for one (25 minutes)
-	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn/test_yarn_bounce.py tests/integration/yarn/test_yarn_faults.py) -q -s -m nightyarn
+test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, twenty faults each told in time, and a shadow's downtimes held against an outsider's; PART="files" for one (25 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn/test_yarn_bounce.py tests/integration/yarn/test_yarn_faults.py tests/integration/yarn/test_yarn_shadow.py) -q -s -m nightyarn
 
 test-yarn-requests: $(STAMP) java ## REQUESTS=n of all kinds by SEED, two at a time, an Application Master and a node killed in between (25 minutes)
 	@REQUESTS=$(REQUESTS) SEED=$(SEED) $(BIN)/python -m pytest tests/integration/yarn/test_yarn_requests.py -q -s -m nightyarn
