@@ -110,7 +110,7 @@ _CLUSTER_OPTIONS = (
         "--session-directory",
         default="",
         metavar="URI",
-        help="yarn: where the next leader finds the application [default: .samza-dagster in this "
+        help="yarn: where the next leader finds the application [default: `.samza-dagster`, in this "
         "user's home of Hadoop's file system].",
     ),
 )
