@@ -13,6 +13,7 @@ from samza_dagster.cluster.yarn.application import YarnApplication
 from samza_dagster.cluster.yarn.gateway import HadoopGateway
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
 from samza_dagster.cluster.yarn.session import Session, SessionStore
+from samza_dagster.errors import InvalidInput
 
 _ASKS_OF_A_TERM = 1 << 32
 
@@ -40,9 +41,15 @@ class YarnAgents:
 
     def require(self, *, beside: tuple[str, str] | None = None) -> None:
         """See `ClusterFactory`."""
+        if not (self._configuration / "yarn-site.xml").is_file():
+            raise InvalidInput(
+                f"--hadoop-conf {self._configuration}",
+                seen="no yarn-site.xml there",
+                fix="the directory of the cluster's yarn-site.xml, as /etc/hadoop/conf",
+            )
         gateway = self._gateway()
         YarnApplication(gateway).require(self._settings.queue, self._settings.label)
-        self._store(gateway).read()
+        self._store(gateway).require()
 
     def describe(self) -> Mapping[str, str]:
         """See `ClusterFactory`: as the ResourceManager has it."""

@@ -239,7 +239,10 @@ class YarnHosts:
             store.write(self._session)
         self._store = store
         earlier = self._application.register(
-            self._session.application, self._session.token, url=self._cluster.url
+            self._session.application,
+            self._session.token,
+            url=self._cluster.url,
+            node_tokens=self._session.node_tokens,
         )
         LOG.info("leads %s on YARN, %d containers there", self._session.application, len(earlier))
         self._take_up(earlier)
@@ -317,8 +320,12 @@ class YarnHosts:
         beat = self._answered(self._application.beat)
         if beat is None:
             return
-        if beat.token is not None:
-            self._session = self._session.of(self._session.application, beat.token)
+        if beat.token is not None or beat.node_tokens:
+            self._session = replace(
+                self._session,
+                token=beat.token or self._session.token,
+                node_tokens={**self._session.node_tokens, **beat.node_tokens},
+            )
             self._store.write(self._session)
         for container in beat.allocated:
             self._take(container)
@@ -460,17 +467,20 @@ class YarnHosts:
         container = self._containers.pop(ended.id, None)
         if container is None:
             return
-        why = (
-            f"YARN says of {ended.id}: exit status {ended.exit_status}. {ended.diagnostics}".strip()
-        )
         if container.priority == _AGENT:
             agent = self._agents.get(container.host, AgentContainer())
             if agent.container == ended.id:
-                LOG.info("the agent of %s has ended. %s", container.host, why)
                 dead = ended.exit_status != _LOST_SIGHT
-                self._agents[container.host] = agent.ended(now, why, dead=dead)
+                agent = self._agents[container.host] = agent.ended(now, str(ended), dead=dead)
+                if agent.failures > 1:
+                    LOG.warning(
+                        "the agent of %s ends each time: %s; see --node-python and --node-directory",
+                        *(container.host, ended),
+                    )
+                else:
+                    LOG.info("the agent of %s has ended: %s", container.host, ended)
         elif ended.exit_status != 0:
-            LOG.info("on %s: %s", container.host, why)
+            LOG.info("on %s YARN says of %s: %s", container.host, ended.id, ended)
 
     # Agents
 
