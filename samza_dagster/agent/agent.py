@@ -32,6 +32,8 @@ from samza_dagster.agent.supervisor import Supervisor
 from samza_dagster.version import __version__
 
 LOG = logging.getLogger("samza_dagster.agent")
+_END_S = 3.0
+"""An agent that is told to end has ended by then, or is killed."""
 
 
 class AgentSettings(NamedTuple):
@@ -91,13 +93,16 @@ class Threads:
 def run(settings: AgentSettings) -> None:
     """Until SIGTERM or SIGINT.
 
+    With wardens outside it ends another agent that has the directory: the cluster's engine may
+    have lost sight of that one, which then calls a coordinator that leads no more, for ever.
+
     Raises `AlreadyRunning`, `CannotStart`, `program.Replaced` and `ThreadDied`.
     """
     directory = settings.directory
     with _needed("{} can't be written".format(directory)):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
-        lock = _claim(directory)
+        lock = _claim(directory, instead=settings.wardens_outside)
     with _needed("{} can't be written".format(settings.state_dir)):
         settings.state_dir.mkdir(parents=True, exist_ok=True)
     wardens = None if settings.wardens_outside else program.of_wardens(directory)
@@ -193,14 +198,28 @@ def _needed(without: str) -> Generator[None, None, None]:
         raise CannotStart("{}: {}".format(without, error.strerror or error)) from error
 
 
-def _claim(directory: Path) -> int:
+def _claim(directory: Path, *, instead: bool) -> int:
+    """The lock of the directory; `instead`: after the end of the agent that has it."""
     descriptor = os.open(str(directory / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise AlreadyRunning(str(directory)) from None
-    return descriptor
+    for attempt in (1, 2):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            other = running(directory) if instead and attempt == 1 else None
+            if other is None:
+                break
+            LOG.warning("another agent, pid %s, has %s: it is ended", other.pid, directory)
+            _end(procfs.ProcessHandle(other))
+    os.close(descriptor)
+    raise AlreadyRunning(str(directory))
+
+
+def _end(agent: procfs.ProcessHandle) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        agent.send(number)
+        if agent.wait(_END_S):
+            return
 
 
 def running(directory: Path) -> Optional[procfs.ProcessName]:

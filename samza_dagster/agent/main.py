@@ -73,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         "--wardens",
         choices=("own", "outside"),
         default="own",
-        help="outside: the cluster's engine starts them, as `--hold` in its containers",
+        help="outside: the cluster's engine starts them, as `--hold` in its containers, and this "
+        "agent takes the place of one that has the directory",
     )
     parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
     parser.add_argument("--fault-domain", default="", help="what fails together: rack, zone, power")

@@ -19,7 +19,7 @@ JSON = "application/json"
 class HostResources:
     """A host that can run containers; memory in MiB. `fault_domain` "" is unknown.
 
-    `journal` is the id of the record by which the host says what it has, `boot_id` of its
+    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the record by which the host says what it has, `boot_id` of its
     machine's boot, "" where a cluster doesn't know them: what one journal lacks says nothing of
     what was started by another.
     """
@@ -32,6 +32,7 @@ class HostResources:
     fault_domain: str = ""
     journal: str = ""
     boot_id: str = ""
+    yarn_state: str = ""
 
 
 @dataclass(frozen=True)

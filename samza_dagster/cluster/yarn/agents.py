@@ -66,7 +66,7 @@ def steps(
     calling: Collection[str],
     now: float,
 ) -> list[AskForAgent | StopAgent]:
-    """What is to be done now. `calling` are the hosts whose agents have registered and are heard.
+    """What is to be done now. `calling` are the hosts whose agents are heard (`LocalCluster.calling`).
 
     A node whose agent calls gets no other one because YARN has lost sight of its container: a
     NodeManager that was started anew doesn't know what runs beside it.

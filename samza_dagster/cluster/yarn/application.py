@@ -7,7 +7,7 @@ exceptions come through as py4j raises them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,8 @@ from samza_dagster.errors import (
 
 APPLICATION_TYPE = "samza-dagster"
 SECRET = "samza-dagster.token"  # noqa: S105 - the name of a secret
+RUNNING = "RUNNING"
+"""A node in this state takes containers."""
 _LAUNCHED_S = 60.0
 _NODE_STATES = (
     "NEW",
@@ -414,10 +416,17 @@ def _node(report: Any) -> Node:
     )
 
 
-def usable(nodes: Sequence[Node], *, label: str) -> tuple[Node, ...]:
-    """Those that run and have the label, by name; of two of one host the first."""
-    found: dict[str, Node] = {}
-    for node in sorted(nodes, key=lambda each: each.host):
-        if node.state == "RUNNING" and (not label or label in node.labels):
-            found.setdefault(node.host, node)
-    return tuple(found.values())
+def by_host(nodes: Iterable[Node]) -> dict[str, Node]:
+    """One of each host: that which runs, where YARN remembers others that ran there before."""
+    return {node.host: node for node in sorted(nodes, key=lambda each: each.state == RUNNING)}
+
+
+def closed(node: Node | None, *, label: str) -> str:
+    """Why YARN gives no container there; "" where it does."""
+    if node is None:
+        return "YARN has no such node"
+    if node.state != RUNNING:
+        return f"YARN says that it is {node.state}" + (f": {node.why}" if node.why else "")
+    if label and label not in node.labels:
+        return f"its node hasn't the label {label}"
+    return ""

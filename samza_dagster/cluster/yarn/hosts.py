@@ -35,7 +35,8 @@ from samza_dagster.cluster.yarn.application import (
     Node,
     YarnApplication,
     YarnContainer,
-    usable,
+    by_host,
+    closed,
 )
 from samza_dagster.cluster.yarn.gateway import HadoopGateway, gateway_is_gone, java_words
 from samza_dagster.cluster.yarn.session import Session, SessionStore
@@ -168,16 +169,25 @@ class YarnHosts:
         self._inbox.put(partial(self._withdraw, request_id))
 
     def free(self, host: str) -> tuple[int, int]:
-        """See `Holds`: nothing on a node that YARN doesn't say runs."""
+        """See `Holds`."""
         node = self._nodes.get(host)
-        if node is None or node.state != "RUNNING":
+        if node is None or self.closed(host):
             return 0, 0
         return node.memory_mb - node.used_memory_mb, node.cores - node.used_cores
+
+    def closed(self, host: str) -> str:
+        """See `Holds`."""
+        return closed(self._nodes.get(host), label=self._settings.label)
+
+    def state(self, host: str) -> str:
+        """See `Holds`."""
+        node = self._nodes.get(host)
+        return "" if node is None else node.state
 
     def to_json(self) -> dict[str, Any]:
         """The page `/yarn`: the application, and of each node what YARN and its agent say."""
         cluster = self._cluster
-        calling: frozenset[str] = frozenset() if cluster is None else cluster.registered()
+        calling: frozenset[str] = frozenset() if cluster is None else cluster.calling()
         return {
             "version": 1,
             "application": self._session.application,
@@ -338,7 +348,7 @@ class YarnHosts:
         self._nodes_at = self._clock()
         nodes = self._answered(self._application.nodes)
         if nodes is not None:
-            self._nodes = {node.host: node for node in nodes}
+            self._nodes = by_host(nodes)
 
     def _answered(self, call: Callable[[], T]) -> T | None:
         """What the ResourceManager answers; None while nobody does, so that it is asked again later."""
@@ -365,11 +375,8 @@ class YarnHosts:
                 "(yarn.scheduler.maximum-allocation-mb, -vcores)",
             )  # fmt: skip
             return
-        node = self._nodes.get(host)
-        if node is None or node.state != "RUNNING":
-            self._refuse(
-                request_id, host, f"YARN says that it is {node.state if node else 'unknown'}"
-            )
+        if why := self.closed(host):
+            self._refuse(request_id, host, why)
             return
         ask = self._new_ask(host, memory_mb, cores, _HOLD)
         self._holds[request_id] = _Held(request_id, ask, self._clock())
@@ -486,10 +493,8 @@ class YarnHosts:
 
     def _keep_agents(self, now: float) -> None:
         assert self._cluster is not None
-        hosts = [
-            node.host for node in usable(tuple(self._nodes.values()), label=self._settings.label)
-        ]
-        for step in steps(hosts, self._agents, self._cluster.registered(), now):
+        hosts = [host for host in sorted(self._nodes) if not self.closed(host)]
+        for step in steps(hosts, self._agents, self._cluster.calling(), now):
             agent = self._agents.get(step.host, AgentContainer())
             if isinstance(step, AskForAgent):
                 ask = self._new_ask(step.host, AGENT_MEMORY_MB, 1, _AGENT)

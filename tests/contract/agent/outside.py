@@ -16,8 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cli import agent_archive
-from samza_dagster.cluster import ContainerLaunch
+from samza_dagster.cluster import ContainerLaunch, agent_archive
 from samza_dagster.cluster.agent_messages import launch_to_wire
 from tests.contract.agent.rig import PACKAGED, TOKEN, Agent, until
 from tests.rig.pace import PACE
