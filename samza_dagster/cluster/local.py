@@ -14,7 +14,7 @@ import queue
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -411,6 +411,10 @@ class LocalAgents:
             if host != socket.gethostname() or not its_own:
                 listening(self.listen).close()
         _require_url_file(self.url_file)
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """See `ClusterFactory`."""
+        return ()
 
     def describe(self) -> Mapping[str, str]:
         """See `ClusterFactory`: agents tell, once they call."""

@@ -275,8 +275,9 @@ def run_command(
 def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
     """What would start where, by the topics and by what the cluster says of its hosts."""
     settings.cluster.require()
-    hosts = settings.cluster.describe()
-    found = preview(settings.connection, settings.config, settings.limits())
+    hosts, limits = settings.cluster.describe(), settings.limits()
+    advice = settings.cluster.advice(limits.lease_ms / 1000)
+    found = preview(settings.connection, settings.config, limits)
     rows = [
         {
             "processor": each.processor_id,
@@ -294,6 +295,7 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
             "runs": dict(found.runs),
             "later": dict(found.later),
             "hosts": dict(hosts),
+            "advice": list(advice),
         }
         click.echo(json.dumps(document))
         return
@@ -307,6 +309,8 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
         click.echo(f"  {processor}: once its active runs" + (f", last on {host}" if host else ""))
     for host, words in sorted(hosts.items()):
         click.echo(f"  {host}: {words}")
+    for line in advice:
+        click.echo(f"  {line}")
 
 
 @click.command("end", cls=JobProcess, section="coordinator")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.interface import ClusterTerm
 from samza_dagster.cluster.local import LocalCluster
+from samza_dagster.cluster.yarn.advice import advice
 from samza_dagster.cluster.yarn.application import YarnApplication
 from samza_dagster.cluster.yarn.gateway import HadoopGateway
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
@@ -50,6 +51,10 @@ class YarnAgents:
         gateway = self._gateway()
         YarnApplication(gateway).require(self._settings.queue, self._settings.label)
         self._store(gateway).require()
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """See `ClusterFactory`: by the settings of this machine's `yarn-site.xml`."""
+        return tuple(advice(self._gateway().configuration.get, lease_s))
 
     def describe(self) -> Mapping[str, str]:
         """See `ClusterFactory`: as the ResourceManager has it."""
