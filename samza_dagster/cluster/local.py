@@ -223,6 +223,11 @@ class LocalCluster:
                 if each.is_registered and each.heard_at >= since
             )
 
+    def holds(self) -> dict[str, dict[str, str]]:
+        """Host → hold at the engine → the incarnation that runs on it, as agents told last."""
+        with self._changed:
+            return {r.host: dict(r.holds) for r in self._hosts.values() if r.is_registered}
+
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
         """The engine holds it there, as `hold`; False where nobody waits for it any more."""
         with self._changed:

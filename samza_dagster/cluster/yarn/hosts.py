@@ -185,9 +185,12 @@ class YarnHosts:
         return "" if node is None else node.state
 
     def to_json(self) -> dict[str, Any]:
-        """The page `/yarn`: the application, and of each node what YARN and its agent say."""
-        cluster = self._cluster
-        calling: frozenset[str] = frozenset() if cluster is None else cluster.calling()
+        """The page `/yarn`: the application, and of each node what YARN and its agent say.
+
+        `unaccounted` are incarnations that run there and whose YARN container YARN has lost sight of.
+        """
+        assert self._cluster is not None  # the page is added with it
+        calling, holds = self._cluster.calling(), self._cluster.holds()
         return {
             "version": 1,
             "application": self._session.application,
@@ -201,6 +204,11 @@ class YarnHosts:
                     "cores": node.cores,
                     "used_cores": node.used_cores,
                     "agent": "calls" if host in calling else self._agent_words(host),
+                    "unaccounted": sorted(
+                        ran
+                        for hold, ran in holds.get(host, {}).items()
+                        if hold not in self._containers
+                    ),
                 }
                 for host, node in sorted(self._nodes.items())
             },
