@@ -27,7 +27,7 @@ WARDEN_MARGIN_S = 2.0
 # Past SIGKILL, a process that still lives hangs in the kernel: say so.
 GIVE_UP_S = 10.0
 LOOK_AGAIN_S = 0.2
-# The engine of a cluster starts a process in so long, with what it fetches for that.
+# The cluster's engine starts a hold within this time, files that it fetches included.
 WARDEN_WITHIN_S = 30.0
 
 _NEVER_STARTED = "the agent ended before it had started a warden"
@@ -108,7 +108,10 @@ def _examine_launch(
 def _examine_wait(
     found: HostedIncarnation, warden_by: float, lease_left_s: Optional[float], now: float
 ) -> None:
-    """Its hold is to become its warden: from another agent's hands it may have already."""
+    """Bar it when its hold is late or not needed any more; else look whether that is its warden.
+
+    An earlier agent may have handed it to the hold.
+    """
     why = _STOPPED if found.stop_asked else _overdue(found, lease_left_s, now)
     if why is None and now >= warden_by:
         why = _NO_WARDEN.format(WARDEN_WITHIN_S)

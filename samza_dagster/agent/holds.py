@@ -49,7 +49,7 @@ _MAX_HELLO = 1024
 
 @contextlib.contextmanager
 def _address(directory: Path) -> Generator[Tuple[str, int], None, None]:
-    """The socket's name below an opened directory, whose own path may be too long for one."""
+    """Name the socket below an opened directory, whose own path may be too long for a socket."""
     descriptor = os.open(str(directory), os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield "/proc/self/fd/{}/{}".format(descriptor, SOCKET), descriptor
@@ -62,7 +62,7 @@ def _line(value: Dict[str, Any]) -> bytes:
 
 
 def _remember(memory: Dict[str, None], hold: str) -> None:
-    """The newest last, and only so many."""
+    """Put it last; forget the first when there are too many."""
     memory.pop(hold, None)
     memory[hold] = None
     if len(memory) > _REMEMBERED:
@@ -84,7 +84,7 @@ class _Connection:
         self._received = b""
 
     def read(self) -> bool:
-        """Takes what has arrived; False once the process has gone. Raises `ProtocolError`."""
+        """Take what has arrived; return False once the process has gone. Raises `ProtocolError`."""
         try:
             while True:
                 received = self.peer.recv(_MAX_HELLO)
@@ -116,12 +116,12 @@ class _Connection:
         pid: int = struct.unpack("3i", credentials)[0]
         if pid == 0:
             raise ProtocolError("its process can't be seen from here: another pid namespace")
-        # Named while it is connected: `read` goes on, and finds out when it isn't any more.
+        # The pid is this process's: `read` goes on, and finds out if it has gone meanwhile.
         self.process = procfs.name_of(pid)
         self.hold = hold
 
     def send(self, value: Dict[str, Any]) -> bool:
-        """Whether the process was there to be sent it."""
+        """Send a line; return False when the process has gone."""
         try:
             return self.read() and self.peer.send(_line(value)) > 0
         except (OSError, ProtocolError):
@@ -129,9 +129,10 @@ class _Connection:
 
 
 class Holds:
-    """The holds of one host that wait; all but `serve` is called under the agent's lock.
+    """The holds of one host that wait.
 
-    `on_connected` is called, under the lock, when one more waits.
+    `listen` and `serve` take the agent's lock; all else is called under it. So is
+    `on_connected`, when one more hold waits.
     """
 
     def __init__(
@@ -149,17 +150,13 @@ class Holds:
         self._monotonic = monotonic
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connections: List[_Connection] = []
-        # Those that have connected, or may have to an earlier agent; that were reserved.
-        self._seen: Dict[str, None] = {}
-        self._named: Dict[str, None] = {}
+        self._seen: Dict[str, None] = {}  # have connected, to an earlier agent maybe
+        self._named: Dict[str, None] = {}  # were named by a reservation
         self._absent_since: Dict[str, float] = {}
         self._wakeup = WakeUp()
 
     def listen(self) -> None:
-        """Takes connections from now on; what is reserved already is expected to connect again.
-
-        Raises `OSError`.
-        """
+        """Take connections from now on, and expect those that are reserved. Raises `OSError`."""
         with _address(self._directory) as (address, directory):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(SOCKET, dir_fd=directory)  # an earlier agent's
@@ -171,10 +168,10 @@ class Holds:
             self._note_named()
             self._seen.update(self._named)
             self._roster.on_tell = self._note_change
-            self._drop_absent(self._monotonic())  # none yet: their time begins
+            self._drop_absent(self._monotonic())  # drops none: their time begins
 
     def serve(self) -> None:
-        """Takes connections, and sees to those that nobody needs, for the life of the agent."""
+        """Take connections and end what isn't needed, for the life of the agent."""
         while True:
             with self._roster.changed:
                 accepts, pause_s = self.look()
@@ -185,7 +182,7 @@ class Holds:
             self._wakeup.sleep(poller, pause_s)
 
     def look(self) -> Tuple[bool, float]:
-        """Takes what has arrived, ends what nobody needs, drops what nobody holds.
+        """Take what has arrived, end holds that aren't needed, drop reservations without a hold.
 
         Returns whether further connections can be taken, and the seconds until the next look.
         """
@@ -200,9 +197,9 @@ class Holds:
         return accepts, pause_s if accepts else min(pause_s, _ACCEPT_AGAIN_S)
 
     def hand_over(self, hold: str, directory: Path) -> Optional[Tuple[procfs.ProcessHandle, int]]:
-        """Makes the hold the warden of an incarnation; None where it isn't connected.
+        """Make the hold the warden of an incarnation; return None when it isn't connected.
 
-        Returns its process, and a descriptor that ends once it has its container.
+        Returns its process, and a descriptor that ends once the container runs.
         """
         found = self._find(hold)
         if found is None or found.process is None:
@@ -225,7 +222,7 @@ class Holds:
                 _remember(self._named, reservation.hold)
 
     def _accept(self) -> bool:
-        """False when no more can be taken for now."""
+        """Return False when no more can be taken for now."""
         try:
             while True:
                 peer, _ = self._listener.accept()
@@ -238,6 +235,8 @@ class Holds:
 
     def _read(self) -> None:
         for each in tuple(self._connections):
+            if each not in self._connections:  # another process has come as the same hold
+                continue
             greeted = each.hold is not None
             try:
                 lives = each.read()
@@ -301,11 +300,11 @@ class Holds:
 
 
 def main(arguments: List[str]) -> int:
-    """Waits for an incarnation, and is its warden.
+    """Wait for an incarnation, then be its warden.
 
-    Exit codes: the container's exit status (128 + signal), 3 or 4 when it never ran, as of a
-    warden; 0 when the hold was told to end, 1 when no agent came or no session can be led,
-    2 for bad usage.
+    Exit codes: the container's exit status (128 + signal); 3 or 4 when it never ran, as a
+    warden has them; 0 when the agent told the hold to end; 1 when no agent came, or the process
+    can't lead a session; 2 for bad usage.
     """
     parser = argparse.ArgumentParser(
         prog="agent --hold",
@@ -324,7 +323,7 @@ def main(arguments: List[str]) -> int:
         try:
             os.setsid()  # what a container leaves behind is found by its warden's session
         except PermissionError:
-            _say("it leads a group in a session that isn't its own: start it by `exec`")
+            _say("it leads a process group in another's session: start it by `exec`")
             return 1
     return _hold(given.directory.resolve(), hold)
 
@@ -350,18 +349,20 @@ def _hold(directory: Path, hold: str) -> int:
 
 
 def _await_reply(directory: Path, hold: str) -> Tuple[Dict[str, Any], Optional[socket.socket]]:
-    """The agent's line and its connection; without a connection when no agent came in time."""
+    """Return the agent's line and the connection; no connection when no agent came in time."""
     agentless_since = time.monotonic()
     while time.monotonic() - agentless_since < _AGENTLESS_S:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with _address(directory) as (address, _):
                 connection.connect(address)
-            connection.sendall(_line({"version": VERSION, "hold": hold}))
-            reply = _read_reply(connection)
+            try:
+                connection.sendall(_line({"version": VERSION, "hold": hold}))
+                reply = _read_reply(connection)
+            finally:
+                agentless_since = time.monotonic()
             if reply is not None:
                 return reply, connection
-            agentless_since = time.monotonic()
         except OSError:  # there is none, or it ended: the next one listens at the same place
             pass
         connection.close()
@@ -370,7 +371,7 @@ def _await_reply(directory: Path, hold: str) -> Tuple[Dict[str, Any], Optional[s
 
 
 def _read_reply(connection: socket.socket) -> Optional[Dict[str, Any]]:
-    """None when the agent has ended before it sent one."""
+    """Return None when the agent ended before it sent one."""
     received = b""
     while not received.endswith(b"\n"):
         more = connection.recv(65536)

@@ -42,8 +42,8 @@ class LinkError(Exception):
 class CoordinatorLink:
     """Reports to whichever coordinator `read_url` names, and does what it says.
 
-    Its URL and the job's token are read again for each connection. `read_url` and `read_token`
-    raise `OSError` or `ValueError` when they can't be.
+    The URL and the job's token are read again for each connection. `read_url` and `read_token`
+    may raise `OSError` or `ValueError`.
     """
 
     def __init__(

@@ -101,12 +101,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _reader(file: Path) -> Callable[[], str]:
-    """Return what reads the file anew at each call."""
+    """Return a function that reads the file anew at each call."""
     return lambda: file.read_text(encoding="utf-8").strip()
 
 
 def _token_reader(parser: argparse.ArgumentParser, file: Optional[Path]) -> Callable[[], str]:
-    """Return what reads the token anew; exits when the engine's credentials have none."""
+    """Return a function that reads the token anew; exit when the credentials have none."""
     if file is not None:
         return _reader(file)
     credentials = Path(os.environ[CREDENTIALS])
@@ -120,7 +120,7 @@ def _token_reader(parser: argparse.ArgumentParser, file: Optional[Path]) -> Call
 def _url_reader(
     parser: argparse.ArgumentParser, file: Optional[Path], url: Optional[str]
 ) -> Callable[[], str]:
-    """Return what gives the coordinator's URL; exits unless exactly one of both is given."""
+    """Return a function that gives the coordinator's URL; exit unless exactly one is given."""
     if file is not None and url is None:
         return _reader(file)
     if url is None or file is not None:

@@ -108,7 +108,7 @@ def discard(found: HostedIncarnation, now: float, why: str) -> None:
 
 
 def kill_now(found: HostedIncarnation) -> bool:
-    """Kills it and removes its record; False when that takes too long.
+    """Kill it and remove its record; return False when that takes too long.
 
     For the rare start that can't use what is parked under its execution id: nothing else
     may have that directory before. Its warden is killed too, but for a hold, which then waits

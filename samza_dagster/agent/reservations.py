@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 class Reservation(NamedTuple):
     """Held for a request, then used by the incarnation that was started with it.
 
-    `hold` is the cluster engine's id of the container that these resources are of.
+    `hold` is the cluster engine's id of the container that has these resources.
     """
 
     request_id: str
@@ -82,6 +82,15 @@ class ResourceLedger(NamedTuple):
         return self._replace(
             held=tuple(
                 r._replace(execution_id=execution_id) if r.request_id == request_id else r
+                for r in self.held
+            )
+        )
+
+    def take_back(self, execution_id: str) -> ResourceLedger:
+        """Free it for another start: the incarnation that was to use it never came to be."""
+        return self._replace(
+            held=tuple(
+                r._replace(execution_id=None) if r.execution_id == execution_id else r
                 for r in self.held
             )
         )

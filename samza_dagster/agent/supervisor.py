@@ -95,7 +95,9 @@ class Supervisor:
             self.journal = journal.identity(self.directory)
             self.lease.adopt()
             self.holdings.adopt()
-            for found in inc.load_all(self.directory, clean=True):
+            loaded = inc.load_all(self.directory, clean=True)
+            self.holdings.take_back(e.execution_id for e in loaded if not e.parked)
+            for found in loaded:
                 if found.parked:
                     self._adopt_parked(found)
                     continue

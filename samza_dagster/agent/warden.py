@@ -63,16 +63,17 @@ class Warden:
         self.kill_at: Optional[float] = None  # monotonic; the grace after a SIGTERM
         self.grant: Optional[Grant] = None
         self.stop_asked = False
-        self.unused = False  # its container ended, or came never to be, before its start came
+        self.unused = False  # after `run`: its start had not come when it ended
         self._ready: Optional[int] = None
         self._lock: Optional[int] = None
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._wake, self._wake_write = os.pipe()
 
     def run(self, ready: Optional[int]) -> int:
-        """Live as long as the container; return its exit status, or `NEVER_CLAIMED` or `NEVER_STARTED`.
+        """Live as long as the container, and return its exit status.
 
-        `ready` is closed once the container runs, or never will.
+        `ready` is closed once the container runs. Returns `NEVER_CLAIMED` or `NEVER_STARTED`
+        when it never did.
         """
         self._ready = ready
         self._listen()
@@ -94,7 +95,7 @@ class Warden:
         return self._bury()
 
     def close(self) -> None:
-        """Lets go of all that it has open, for a process that lives on. Its container is dead."""
+        """Close all descriptors, for a process that lives on. The container is dead."""
         signal.set_wakeup_fd(-1)
         for descriptor in (self._wake, self._wake_write, self._lock, self._ready):
             if descriptor is not None:
@@ -122,7 +123,7 @@ class Warden:
         """
         try:
             descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:  # what was parked was removed with its record
+        except FileNotFoundError:  # the agent has removed what was parked
             self.unused = True
             return False
         self._lock = descriptor

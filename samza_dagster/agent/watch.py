@@ -40,7 +40,7 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 class IncarnationWatch:
     """One thread is in `run`, and takes the lock itself; all else is called under the lock.
 
-    With `holds` it starts no warden: an incarnation's hold becomes it.
+    With `holds` the watch starts no warden: an incarnation's hold becomes the warden.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class IncarnationWatch:
             self._take_finding(found)
 
     def spawn(self, found: HostedIncarnation) -> None:
-        """Starts its warden, or has its hold become it; one that can't be started is its end."""
+        """Start its warden, or make its hold the warden; one that can't be started is its end."""
         if self._holds is not None:
             self.expect_warden(found)
             self._roster.tell()
@@ -120,9 +120,11 @@ class IncarnationWatch:
         self.wake()
 
     def expect_warden(self, found: HostedIncarnation) -> None:
-        """With holds: the reserved one becomes its warden, at once or when it connects in time."""
+        """Make its hold its warden, now or when that connects in time; without holds do nothing."""
         reserved = {reservation.hold for reservation in self._holdings.ledger.held}
-        if self._holds is None or found.hold not in reserved or found.read_processes():
+        if self._holds is None or found.hold is None or found.hold not in reserved:
+            return
+        if found.read_processes():
             return
         found.warden_by = self._monotonic() + WARDEN_WITHIN_S
         self._hand_over(found)

@@ -7,7 +7,7 @@ as a callback, at least once, so a coordinator that was away may see one again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -245,6 +245,14 @@ class ClusterFactory(Protocol):
         `beside` are host and URL of the leader that is waited for: what it occupies is free by
         then. Raises `InvalidInput` or `MissingPrerequisite` that says what to change.
         """
+        ...
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """What of the cluster's own settings is in a job's way, a line each; `require` has returned."""
+        ...
+
+    def describe(self) -> Mapping[str, str]:
+        """Host → what the cluster says of it now, for a person; empty where only agents could tell."""
         ...
 
     def prepared(

@@ -14,7 +14,7 @@ import queue
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -223,6 +223,11 @@ class LocalCluster:
                 if each.is_registered and each.heard_at >= since
             )
 
+    def holds(self) -> dict[str, dict[str, str]]:
+        """Host → hold at the engine → the incarnation that runs on it, as agents told last."""
+        with self._changed:
+            return {r.host: dict(r.holds) for r in self._hosts.values() if r.is_registered}
+
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
         """The engine holds it there, as `hold`; False where nobody waits for it any more."""
         with self._changed:
@@ -411,6 +416,14 @@ class LocalAgents:
             if host != socket.gethostname() or not its_own:
                 listening(self.listen).close()
         _require_url_file(self.url_file)
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """See `ClusterFactory`."""
+        return ()
+
+    def describe(self) -> Mapping[str, str]:
+        """See `ClusterFactory`: agents tell, once they call."""
+        return {}
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:

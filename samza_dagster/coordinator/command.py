@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,9 +17,19 @@ from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.cluster.yarn.factory import YarnAgents
 from samza_dagster.cluster.yarn.hosts import YarnSettings
 from samza_dagster.configuration import variable
-from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
+from samza_dagster.coordinator.job_process import (
+    JobFiles,
+    JobProcess,
+    config_option,
+    job_files,
+    launch_option,
+    log_format_option,
+    stop_at_signals,
+)
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
+from samza_dagster.coordinator.preview import preview
 from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.coordinator.shadow.command import run_shadow
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
 
@@ -50,7 +61,6 @@ def _read_token(path: Path) -> str:
 _CLUSTER_OPTIONS = (
     click.option(
         "--cluster",
-        "engine",
         type=click.Choice(["agents", "yarn"]),
         default="agents",
         show_default=True,
@@ -100,7 +110,7 @@ _CLUSTER_OPTIONS = (
         "--session-directory",
         default="",
         metavar="URI",
-        help="yarn: where the next leader finds the application [default: .samza-dagster in this "
+        help="yarn: where the next leader finds the application [default: `.samza-dagster`, in this "
         "user's home of Hadoop's file system].",
     ),
 )
@@ -115,7 +125,7 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _cluster_of(
     connection: Connection,
     *,
-    engine: str,
+    cluster: str,
     token_file: Path | None,
     url_file: Path | None,
     listen: str | None,
@@ -127,7 +137,7 @@ def _cluster_of(
     node_python: str,
     session_directory: str,
 ) -> ClusterFactory:
-    if engine == "agents":
+    if cluster == "agents":
         if token_file is None or url_file is None:
             raise click.UsageError("--cluster agents needs --token-file and --url-file")
         return LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
@@ -147,7 +157,9 @@ def _cluster_of(
 
 
 @click.command("run", cls=JobProcess, section="coordinator")
-@job_files
+@config_option
+@launch_option(required=False)
+@log_format_option
 @_cluster_options
 @click.option(
     "--lease",
@@ -171,25 +183,45 @@ def _cluster_of(
     "--yarn-resource-manager",
     envvar=variable("yarn_resource_manager"),
     metavar="URL,…",
-    help="With --adopt: YARN's web address; nothing is adopted while it says that the application "
-    "runs, or says nothing.",
+    help="YARN's web address. With --adopt nothing is adopted while it says that the application "
+    "runs, or says nothing; with --shadow it tells hosts and containers.",
 )
+@click.option("--dry-run", is_flag=True, help="Tell what would start where, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 @click.option(
     "--record-events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Append what each term restored, and every event with the digest of the state after it.",
 )
+@click.option(
+    "--shadow",
+    is_flag=True,
+    help="Lead nothing: watch a job of Samza's own Application Master, and log what this coordinator "
+    "would have done. Needs --config alone.",
+)
+@click.option(
+    "--shadow-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --shadow: where its events are appended [default: shadow.jsonl beside --config].",
+)
+@click.pass_context
 def run_command(
+    context: click.Context,
     config: Path,
-    launch: Path,
+    launch: Path | None,
     log_format: str,
     lease: float | None,
     take_over: str,
     adopt: bool,
     yarn_resource_manager: str | None,
+    dry_run: bool,
+    as_json: bool,
     record_events: Path | None,
-    **cluster: Any,
+    shadow: bool,
+    shadow_log: Path | None,
+    **hosts: Any,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
 
@@ -209,31 +241,82 @@ def run_command(
         --token-file token --url-file coordinator.url --adopt
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
+      samza-dagster coordinator run --config job.properties --shadow
     """
+    if shadow:
+        run_shadow(context, config, log_format, yarn_resource_manager, shadow_log)
+        return
+    if launch is None:
+        raise click.UsageError("--launch is needed, unless with --shadow")
     files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
+    settings = LeaderSettings(
+        connection=connection,
+        config=files.config,
+        launch=files.launch,
+        cluster=_cluster_of(connection, **hosts),
+        lease_s=lease,
+        take_over_now=take_over == "now",
+        adopt=adopt,
+    )
+    if dry_run:
+        _tell(settings, as_json=as_json)
+        return
     leadership = Leadership(
-        LeaderSettings(
-            connection=connection,
-            config=files.config,
-            launch=files.launch,
-            cluster=_cluster_of(connection, **cluster),
-            lease_s=lease,
-            take_over_now=take_over == "now",
-            adopt=adopt,
-        ),
+        settings,
         recorder=None if record_events is None else JsonLinesRecorder(record_events),
     )
     stop_at_signals(leadership.stop)
     leadership.run()
 
 
+def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
+    """What would start where, by the topics and by what the cluster says of its hosts."""
+    settings.cluster.require()
+    hosts, limits = settings.cluster.describe(), settings.limits()
+    advice = settings.cluster.advice(limits.lease_ms / 1000)
+    found = preview(settings.connection, settings.config, limits)
+    rows = [
+        {
+            "processor": each.processor_id,
+            "host": each.host or "any",
+            "needs": f"{each.memory_mb} MiB, {each.cores} cores",
+            "host says": hosts.get(each.host or "", "not there") if hosts else "",
+        }
+        for each in found.starts
+    ]
+    if as_json:
+        document = {
+            "deployment": found.deployment_id,
+            "new": found.is_new,
+            "starts": rows,
+            "runs": dict(found.runs),
+            "later": dict(found.later),
+            "hosts": dict(hosts),
+            "advice": list(advice),
+        }
+        click.echo(json.dumps(document))
+        return
+    click.echo(f"{'a new deployment' if found.is_new else 'goes on with'} {found.deployment_id}")
+    for processor, host in sorted(found.runs.items()):
+        click.echo(f"  {processor}: on {host}, goes on")
+    for row in rows:
+        told = f" ({row['host says']})" if row["host says"] else ""
+        click.echo(f"  {row['processor']}: would start on {row['host']}{told}, {row['needs']}")
+    for processor, host in sorted(found.later.items()):
+        click.echo(f"  {processor}: once its active runs" + (f", last on {host}" if host else ""))
+    for host, words in sorted(hosts.items()):
+        click.echo(f"  {host}: {words}")
+    for line in advice:
+        click.echo(f"  {line}")
+
+
 @click.command("end", cls=JobProcess, section="coordinator")
 @job_files
 @_cluster_options
-def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> None:
+def end_command(config: Path, launch: Path, log_format: str, **hosts: Any) -> None:
     """Ends the job in order: takes over, stops every container, and gives back what YARN keeps for it.
 
     A coordinator that leads is ended first. State stays on the hosts and in the changelogs:
@@ -247,15 +330,15 @@ def end_command(config: Path, launch: Path, log_format: str, **cluster: Any) -> 
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
     """
     files = JobFiles.read(config, launch, log_format, part="coordinator")
-    if cluster["listen"] is not None:
+    if hosts["listen"] is not None:
         # The leader that is ended has the port until then.
-        cluster["listen"] = f"{_address(cluster['listen'])[0]}:0"
+        hosts["listen"] = f"{_address(hosts['listen'])[0]}:0"
     leadership = Leadership(
         LeaderSettings(
             connection=files.connection,
             config=files.config,
             launch=files.launch,
-            cluster=_cluster_of(files.connection, **cluster),
+            cluster=_cluster_of(files.connection, **hosts),
             take_over_now=True,
             end_job=True,
         )

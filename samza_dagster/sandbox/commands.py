@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from samza_dagster.directories import sandboxes_directory
-from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
+from samza_dagster.errors import ActionFailed, InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import (
@@ -25,6 +25,7 @@ from samza_dagster.sandbox.lifecycle import (
     asked_resource_manager,
 )
 from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -239,6 +240,27 @@ def status(name: str, env: bool, as_json: bool) -> None:
         click.echo(_exports(facts, box.dagster_home))
     else:
         click.echo(json.dumps(facts) if as_json else _describe(facts))
+
+
+@sandbox.command("exec", context_settings={"ignore_unknown_options": True})
+@_NAME
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def execute(name: str, command: tuple[str, ...]) -> None:
+    """Run a command in the network of a sandbox's YARN, with the flags of a coordinator of ours set.
+
+    \b
+    Examples:
+      samza-dagster sandbox exec bash
+      samza-dagster sandbox exec yarn application -list
+    """
+    runner = Sandbox(name).runner
+    if not isinstance(runner, YarnRunner | OwnYarnRunner):
+        raise Refused(
+            "run a command in the network of a YARN",
+            seen=f"sandbox {name} has none, or isn't up",
+            fix="samza-dagster sandbox up --yarn --detach",
+        )
+    raise SystemExit(runner.files.run(command))
 
 
 def _exports(facts: dict[str, Any], dagster_home: Path) -> str:

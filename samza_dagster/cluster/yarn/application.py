@@ -51,6 +51,11 @@ class Node:
     labels: tuple[str, ...] = ()
     why: str = ""
 
+    def describe(self) -> str:
+        """For a person."""
+        free = f"{self.memory_mb - self.used_memory_mb:,} of {self.memory_mb:,} MiB free"
+        return f"{self.state}, {free}" + (f", {self.why}" if self.why else "")
+
 
 @dataclass(frozen=True)
 class YarnContainer:
@@ -71,6 +76,11 @@ class EndedContainer:
     exit_status: int
     diagnostics: str
 
+    def __str__(self) -> str:
+        """In one line: the last of YARN's words is what its process said, or how it was ended."""
+        lines = [line.strip() for line in self.diagnostics.splitlines() if line.strip()]
+        return f"exit status {self.exit_status}" + (f", {lines[-1]}" if lines else "")
+
 
 @dataclass(frozen=True)
 class Beat:
@@ -80,6 +90,7 @@ class Beat:
     ended: tuple[EndedContainer, ...]
     nodes_changed: bool
     token: str | None
+    node_tokens: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -148,10 +159,9 @@ class YarnApplication:
                 f"--queue {queue}", seen=f"YARN has {some_of(queues)}", fix="name one of these"
             )
         if label and label not in labels:
-            seen = some_of(labels) or "none"
-            raise InvalidInput(
-                f"--node-label {label}", seen=f"YARN has {seen}", fix="name one of these"
-            )
+            fix = "name one of these" if labels else "leave it out"
+            seen = f"YARN has {some_of(labels) or 'none'}"
+            raise InvalidInput(f"--node-label {label}", seen=seen, fix=fix)
         if "SUBMIT_APPLICATIONS" not in rights.get(
             queue.rpartition(".")[2], ["SUBMIT_APPLICATIONS"]
         ):
@@ -220,10 +230,15 @@ class YarnApplication:
             fix="see the queue's limit for masters (maximum-am-resource-percent) and its free room",
         )
 
-    def register(self, identifier: str, token: str, *, url: str) -> tuple[YarnContainer, ...]:
+    def register(
+        self, identifier: str, token: str, *, url: str, node_tokens: Mapping[str, str]
+    ) -> tuple[YarnContainer, ...]:
         """Becomes its master, and returns the containers that it has of masters before."""
         self.identifier, self.token = identifier, token
         self._use(token)
+        cache: Any = self._api.NMTokenCache.getSingleton()
+        for node, text in node_tokens.items():
+            cache.setToken(node, self._decoded(text))
         self._master = self._api.AMRMClient.createAMRMClient()
         self._master.init(self._gateway.configuration)
         self._master.start()
@@ -288,6 +303,18 @@ class YarnApplication:
             ended,
             not answer.getUpdatedNodes().isEmpty(),
             None if rolled is None else self.token,
+            {
+                str(each.getNodeId().toString()): self._encoded(each.getToken())
+                for each in answer.getNMTokens()
+            },
+        )
+
+    def _decoded(self, text: str) -> Any:
+        token = self._jvm.org.apache.hadoop.security.token.Token()
+        token.decodeFromUrlString(text)
+        kind, service = str(token.getKind().toString()), str(token.getService().toString())
+        return self._records.Token.newInstance(
+            token.getIdentifier(), kind, token.getPassword(), service
         )
 
     def _encoded(self, rolled: Any) -> str:

@@ -185,9 +185,12 @@ class YarnHosts:
         return "" if node is None else node.state
 
     def to_json(self) -> dict[str, Any]:
-        """The page `/yarn`: the application, and of each node what YARN and its agent say."""
-        cluster = self._cluster
-        calling: frozenset[str] = frozenset() if cluster is None else cluster.calling()
+        """The page `/yarn`: the application, and of each node what YARN and its agent say.
+
+        `unaccounted` are incarnations that run there and whose YARN container YARN has lost sight of.
+        """
+        assert self._cluster is not None  # the page is added with it
+        calling, holds = self._cluster.calling(), self._cluster.holds()
         return {
             "version": 1,
             "application": self._session.application,
@@ -201,6 +204,11 @@ class YarnHosts:
                     "cores": node.cores,
                     "used_cores": node.used_cores,
                     "agent": "calls" if host in calling else self._agent_words(host),
+                    "unaccounted": sorted(
+                        ran
+                        for hold, ran in holds.get(host, {}).items()
+                        if hold not in self._containers
+                    ),
                 }
                 for host, node in sorted(self._nodes.items())
             },
@@ -249,7 +257,10 @@ class YarnHosts:
             store.write(self._session)
         self._store = store
         earlier = self._application.register(
-            self._session.application, self._session.token, url=self._cluster.url
+            self._session.application,
+            self._session.token,
+            url=self._cluster.url,
+            node_tokens=self._session.node_tokens,
         )
         LOG.info("leads %s on YARN, %d containers there", self._session.application, len(earlier))
         self._take_up(earlier)
@@ -327,8 +338,12 @@ class YarnHosts:
         beat = self._answered(self._application.beat)
         if beat is None:
             return
-        if beat.token is not None:
-            self._session = self._session.of(self._session.application, beat.token)
+        if beat.token is not None or beat.node_tokens:
+            self._session = replace(
+                self._session,
+                token=beat.token or self._session.token,
+                node_tokens={**self._session.node_tokens, **beat.node_tokens},
+            )
             self._store.write(self._session)
         for container in beat.allocated:
             self._take(container)
@@ -467,17 +482,20 @@ class YarnHosts:
         container = self._containers.pop(ended.id, None)
         if container is None:
             return
-        why = (
-            f"YARN says of {ended.id}: exit status {ended.exit_status}. {ended.diagnostics}".strip()
-        )
         if container.priority == _AGENT:
             agent = self._agents.get(container.host, AgentContainer())
             if agent.container == ended.id:
-                LOG.info("the agent of %s has ended. %s", container.host, why)
                 dead = ended.exit_status != _LOST_SIGHT
-                self._agents[container.host] = agent.ended(now, why, dead=dead)
+                agent = self._agents[container.host] = agent.ended(now, str(ended), dead=dead)
+                if agent.failures > 1:
+                    LOG.warning(
+                        "the agent of %s ends each time: %s; see --node-python and --node-directory",
+                        *(container.host, ended),
+                    )
+                else:
+                    LOG.info("the agent of %s has ended: %s", container.host, ended)
         elif ended.exit_status != 0:
-            LOG.info("on %s: %s", container.host, why)
+            LOG.info("on %s YARN says of %s: %s", container.host, ended.id, ended)
 
     # Agents
 

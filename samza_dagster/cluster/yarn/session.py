@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,15 +21,20 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Session:
-    """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us."""
+    """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us.
+
+    `node_tokens` are those by which its master speaks with each NodeManager: YARN tells each once in
+    an application's life.
+    """
 
     application: str = ""
     token: str = field(default="", repr=False)
+    node_tokens: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     agents_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def of(self, application: str, token: str) -> Session:
-        """The same for another application, or with the token that YARN rolled."""
-        return replace(self, application=application, token=token)
+        """The same for another application."""
+        return replace(self, application=application, token=token, node_tokens={})
 
 
 class SessionStore:
@@ -45,8 +51,8 @@ class SessionStore:
 
     def read(self) -> Session | None:
         """None when there is none. Raises `ActionFailed` for one that can't be read or understood."""
-        path, files = self._open(self.path)
         try:
+            path, files = self._open(self.path)
             if not files.exists(path):
                 return None
             stream = files.open(path)
@@ -55,7 +61,12 @@ class SessionStore:
             record = json.loads(bytes(content))
             if record["version"] != _VERSION:
                 raise ValueError(f"version {record['version']}")
-            return Session(record["application"], record["token"], record["agents_token"])
+            return Session(
+                record["application"],
+                record["token"],
+                record["node_tokens"],
+                record["agents_token"],
+            )
         except Exception as error:
             raise self._failed("read", error) from error
 
@@ -65,17 +76,12 @@ class SessionStore:
             "version": _VERSION,
             "application": session.application,
             "token": session.token,
+            "node_tokens": dict(session.node_tokens),
             "agents_token": session.agents_token,
         }
-        beside, files = self._open(f"{self.path}.{secrets.token_hex(4)}")
         fs: Any = self._jvm.org.apache.hadoop.fs
         try:
-            files.mkdirs(beside.getParent())
-            permission = fs.permission.FsPermission("600")
-            copies, block = files.getDefaultReplication(beside), files.getDefaultBlockSize(beside)
-            stream = files.create(beside, permission, False, 4096, copies, block, None)
-            stream.write(json.dumps(record).encode())
-            stream.close()
+            beside, _ = self._created(json.dumps(record).encode())
             context = fs.FileContext.getFileContext(beside.toUri(), self._configuration)
             options = self._jvm.org.apache.hadoop.fs.Options.Rename
             array = self._jvm.java.lang.reflect.Array.newInstance(options.OVERWRITE.getClass(), 1)
@@ -83,6 +89,26 @@ class SessionStore:
             context.rename(beside, fs.Path(self.path), array)
         except Exception as error:
             raise self._failed("write", error) from error
+
+    def require(self) -> None:
+        """Returns where a session could be kept. Raises `ActionFailed`."""
+        self.read()
+        try:
+            beside, files = self._created(b"")
+            files.delete(beside, False)
+        except Exception as error:
+            raise self._failed("write", error) from error
+
+    def _created(self, content: bytes) -> tuple[Any, Any]:
+        """A file beside it that its owner alone may read, and its file system."""
+        beside, files = self._open(f"{self.path}.{secrets.token_hex(4)}")
+        files.mkdirs(beside.getParent())
+        permission = self._jvm.org.apache.hadoop.fs.permission.FsPermission("600")
+        copies, block = files.getDefaultReplication(beside), files.getDefaultBlockSize(beside)
+        stream = files.create(beside, permission, False, 4096, copies, block, None)
+        stream.write(content)
+        stream.close()
+        return beside, files
 
     def _open(self, name: str) -> tuple[Any, Any]:
         path = self._jvm.org.apache.hadoop.fs.Path(name)

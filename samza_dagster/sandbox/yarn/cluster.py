@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -107,6 +108,18 @@ class YarnCluster:
         for name in self.nodes:
             self.start_node(name)
         self._wait(f"start YARN with {len(self.nodes)} nodes", self._all_run)
+
+    @property
+    def programs(self) -> Path:
+        """Of `PATH` for who is inside: `yarn application …`, and what submits the job anew."""
+        return self.directory / "bin"
+
+    def program(self, name: str, command: Sequence[str], more: str = '"$@"') -> None:
+        """Writes one that runs `command` with its own arguments behind it."""
+        self.programs.mkdir(parents=True, exist_ok=True)
+        script = self.programs / name
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(command)} {more}\n")
+        script.chmod(0o755)
 
     def start_node(self, name: str) -> None:
         """Starts that host and its NodeManager, again when it was lost."""

@@ -24,6 +24,7 @@ _LOGS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
+_APPLICATION_CLI = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 _SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
 
 
@@ -58,6 +59,11 @@ class YarnJob:
             *(str(package / "bin" / "run-app.sh"), "--operation=run"),
             *(f"--config={key}={value}" for key, value in settings.items()),
         ]
+        # Of who is inside already, as by `sandbox exec`.
+        self._cluster.program(
+            "run-app.sh", (*self._java(f"-Xmx192m {_HEAPS}", _SUBMIT), *command[1:])
+        )
+        self._cluster.program("yarn", self._java(f"-Xmx96m {_HEAPS}", _APPLICATION_CLI))
         log = self.directory / "submission.log"
         with log.open("wb") as output:
             done = subprocess.run(

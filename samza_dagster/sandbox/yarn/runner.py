@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 from samza_dagster.agent.files import read_json
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Refused
+from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
@@ -79,23 +82,31 @@ class YarnNodes:
         settings: Mapping[str, str],
         memory_mb: int,
         phases: Phases,
-        *,
-        both_sides: Sequence[str] = (),
     ) -> YarnCluster:
-        """Starts YARN for a job of this config; of `settings` those that begin with `yarn.` are its own."""
-        hosts = [host.name for host in self.hosts]
+        """Starts YARN for a job of this config; of `settings` those that begin with `yarn.` are its own.
+
+        An address that is the same inside and outside is kept free for a coordinator of ours.
+        """
+        hosts, address = [host.name for host in self.hosts], f"{LOOPBACK}:{free_ports(1)[0]}"
         cluster = self.cluster = YarnCluster(
             self.directory,
             hosts,
             servers=config["systems.kafka.producer.bootstrap.servers"],
-            both_sides=both_sides,
+            both_sides=(address,),
             memory_mb=memory_mb,
             settings={key: value for key, value in settings.items() if key.startswith("yarn.")},
             on_spawn=self._registry.add,
         )
         with phases.phase(f"YARN, {len(hosts)} nodes"):
             cluster.start()
-        self._registry.update(yarn={"url": cluster.url})
+        self._registry.update(
+            yarn={
+                "url": cluster.url,
+                "coordinator": address,
+                "configuration": str(cluster.configuration),
+                "hosts_file": str(cluster.hosts_file),
+            }
+        )
         return cluster
 
     def note(self, **facts: str) -> None:
@@ -130,6 +141,11 @@ class YarnRunner(YarnNodes):
 
     jars: tuple[str, ...] = ("yarn", "samza-yarn")
 
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(registry)
+        self.files = _Files(registry.directory / "coordinator", self)
+        """Of a coordinator of ours, for who takes the job over to it."""
+
     def start(
         self,
         config: Mapping[str, str],
@@ -138,7 +154,10 @@ class YarnRunner(YarnNodes):
         phases: Phases,
     ) -> None:
         """Starts YARN and submits the job; returns when YARN has taken it."""
-        cluster = self.bring_up(config, settings, memory_mb, phases)
+        cluster = self.bring_up(config, settings, memory_mb + AGENT_MEMORY_MB, phases)
+        unfenced = {"samza.dagster.fencing": Fencing.LEASE.value}
+        plain = {key: value for key, value in settings.items() if not key.startswith("yarn.")}
+        self.files.write_for(cluster, {**config, **plain, **unfenced})
         with phases.phase("submission"):
             self.note(application=YarnJob(cluster, config, settings).submit())
 
@@ -194,20 +213,10 @@ class OwnYarnRunner(OwnRunner):
         phases: Phases,
     ) -> None:
         """YARN first; returns before the containers run. `settings` stand above `config`."""
-        address = f"{LOOPBACK}:{free_ports(1)[0]}"
         own = {**yarn_settings(self.nodes.directory), **settings}
-        cluster = self.nodes.bring_up(
-            config, own, memory_mb + AGENT_MEMORY_MB, phases, both_sides=(address,)
-        )
+        cluster = self.nodes.bring_up(config, own, memory_mb + AGENT_MEMORY_MB, phases)
         with phases.phase("coordinator"):
-            self.nodes.note(
-                coordinator=address,
-                configuration=str(cluster.configuration),
-                hosts_file=str(cluster.hosts_file),
-            )
-            # A host has no address but loopback: names are those of the cluster's own file.
-            made = config_and_template({**config, **settings}, hosts_file=str(cluster.hosts_file))
-            self.files.write(*made)
+            self.files.write_for(cluster, {**config, **settings})
             self.files.start(on_spawn=self._registry.add)
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
@@ -252,6 +261,13 @@ class _Files(CoordinatorFiles):
         """Writes config and template."""
         self.write_job(config, launch)
 
+    def write_for(self, cluster: YarnCluster, config: Mapping[str, str]) -> None:
+        """Writes them for containers on this YARN.
+
+        A host has no address but loopback: names are those of the cluster's own file.
+        """
+        self.write_job(*config_and_template(config, hosts_file=str(cluster.hosts_file)))
+
     @property
     def arguments(self) -> list[str]:
         """Of `samza-dagster coordinator run`."""
@@ -265,6 +281,27 @@ class _Files(CoordinatorFiles):
             *("--node-python", sys.executable),
             *("--session-directory", self.directory.absolute().as_uri()),
         ]
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The same as variables, for who starts a coordinator by hand."""
+        words = iter(self.arguments)
+        pairs = {
+            flag[2:].replace("-", "_").upper(): value
+            for flag, value in zip(words, words, strict=True)
+        }
+        config = pairs.pop("CONFIG")
+        return {
+            "SAMZA_DAGSTER_CONFIG": config,
+            **{f"SAMZA_DAGSTER_COORDINATOR_{flag}": value for flag, value in pairs.items()},
+        }
+
+    def run(self, command: Sequence[str]) -> int:
+        """Runs `command` in the cluster's network, as a coordinator would be; its exit status."""
+        programs = self._nodes.directory / "bin"
+        path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        environment = {**self.environment, **self.flags, "PATH": path}
+        return subprocess.run(self._nodes.inside(command), env=environment, check=False).returncode
 
     @property
     def command(self) -> list[str]:

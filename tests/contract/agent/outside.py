@@ -38,6 +38,9 @@ class Coordinator(ThreadingHTTPServer):
         self._ids = itertools.count(1)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def handle_error(self, *_: object) -> None:
+        """Agents are killed while they talk."""
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"

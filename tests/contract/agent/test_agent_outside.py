@@ -151,7 +151,7 @@ def test_what_was_parked_in_vain_gives_its_hold_back(yarn: Node) -> None:
     other = yarn.hold("held_2")
     assert it.reserve("r1", HELD, without_model(launch("e1", "crash"))) == (True, "")
     yarn.waits(HELD, times=2)
-    assert not yarn.agent.incarnation("e1").exists()
+    until("its record is gone", lambda: not yarn.agent.incarnation("e1").exists())
     assert it.reserve("r2", "held_2", without_model(launch("e2", "stubborn"))) == (True, "")
     pid = yarn.parked("e2")
     changed = replace(launch("e2", "crash"), environment=(("NEW", "1"),))

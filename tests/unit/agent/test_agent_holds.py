@@ -214,6 +214,28 @@ def test_another_process_of_the_same_hold_takes_its_place(host: Host) -> None:
     assert "incarnation" in told(second)
 
 
+def test_a_process_that_is_slow_to_say_which_hold_it_is_takes_its_place_too(host: Host) -> None:
+    """Though it had connected first; the agent serves on."""
+    slow, other = host.connect(), host.hold()
+    slow.sendall(b'{"version": 1, "hold": "h1"}\n')
+    host.look()
+    host.reserve()
+    assert "another process" in told(other)["end"]
+    assert told(slow) == {}
+
+
+def test_a_start_that_an_agent_had_only_begun_can_be_repeated(host: Host) -> None:
+    """Killed before it had recorded the incarnation: its resource isn't lost for that."""
+    host.reserve(launch=LAUNCH)
+    with host.supervisor.roster.changed:
+        host.supervisor.holdings.put(host.supervisor.holdings.ledger.use("r1", "e1"))
+    later = Host(host.directory)
+    assert later.supervisor.report()["parked"][0]["execution_id"] == "e1"
+    assert later.supervisor.start("r1", LAUNCH).ok
+    assert later.supervisor.report()["parked"] == []
+    assert later.supervisor.report()["reservations"][0]["execution_id"] == "e1"
+
+
 @pytest.mark.parametrize(
     ("hello", "why"),
     [
