@@ -24,6 +24,7 @@ from tests.rig.ours_on_yarn import (
     node_managers,
     resource_managers,
 )
+from tests.rig.waiting import until
 
 
 class YarnActs(Acts):
@@ -94,6 +95,7 @@ class YarnActs(Acts):
             self._cluster.start_node_manager(host)
         else:
             self._cluster.start_node(host)
+            until(f"the NodeManager of {host}", lambda: host in node_managers(self._box))
 
     def _to_host(self, host: str, how: str) -> Done:
         if how != "kill":
