@@ -498,9 +498,8 @@ class YarnHosts:
         if agent:
             node = self._nodes[host]
             arguments += [
-                *("--wardens", "outside", "--host", host),
+                *("--host", host, "--coordinator-url-file", "coordinator.url"),
                 *("--memory-mb", str(node.memory_mb), "--cores", str(node.cores)),
-                *("--coordinator-url", self._cluster.url),
             ]
             if self._settings.node_state_directory:
                 state = self._filled(self._settings.node_state_directory, host)
@@ -509,10 +508,15 @@ class YarnHosts:
         page = f"/yarn/{hashlib.sha256(text).hexdigest()[:16]}/arguments"
         self._cluster.add_page(page, "text/plain", lambda: text)
         url = self._cluster.url
+        self._cluster.add_page("/yarn/url", "text/plain", url.encode)
         role = "" if agent else " --hold"
         return Launch(
             f"exec {self._settings.python} -I agent.pyz{role} @arguments 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr",
-            {"agent.pyz": url + self._agent_page, "arguments": url + page},
+            {
+                "agent.pyz": url + self._agent_page,
+                "arguments": url + page,
+                "coordinator.url": f"{url}/yarn/url",
+            },
             {SECRET: self._session.agents_token.encode()} if agent else {},
         )
 

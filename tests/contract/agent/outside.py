@@ -16,8 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cli import agent_archive
-from samza_dagster.cluster import ContainerLaunch
+from samza_dagster.cluster import ContainerLaunch, agent_archive
 from samza_dagster.cluster.agent_messages import launch_to_wire
 from tests.contract.agent.rig import PACKAGED, TOKEN, Agent, until
 from tests.rig.pace import PACE
@@ -174,7 +173,7 @@ class Hold:
 
 
 class EngineAgent(Agent):
-    """An agent as the engine starts it: a constant command in a directory with three files."""
+    """An agent as the engine starts it: a constant command in a directory with four files."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         root = self.root.parent
@@ -202,8 +201,9 @@ class Node:
         self.coordinator = Coordinator()
         (root / "arguments").write_text(
             f"--directory\n{directory}\n--host=host-1\n--memory-mb=1000\n--cores=8\n"
-            f"--coordinator-url={self.coordinator.url}\n--wardens=outside\n"
+            "--coordinator-url-file=coordinator.url\n"
         )
+        (root / "coordinator.url").write_text(self.coordinator.url)
         alias, token = b"samza-dagster.token", TOKEN.encode()
         (root / "container_tokens").write_bytes(
             b"HDTS\0\0\1" + bytes([len(alias)]) + alias + bytes([len(token)]) + token
