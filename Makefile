@@ -95,6 +95,10 @@ bench-fleet: $(STAMP) java ## one component of 200 jobs: to load beside a bare D
 bench-lag: $(STAMP) java ## where all standbys of 1,000 jobs are, out of RECORDS metrics records in a real broker, beside a plain Python consumer (250,000: 5 minutes)
 	@$(BIN)/python -m benchmarks.lag $(if $(RECORDS),--records $(RECORDS)) --json $(or $(RESULT),$(RESULTS)/lag.json)
 
+.PHONY: bench-yarn
+bench-yarn: $(STAMP) java ## our coordinator beside Samza's own Application Master on one YARN, in turns (45 minutes)
+	@$(BIN)/python -m benchmarks.vs_samza_am --json $(or $(RESULT),$(RESULTS)/vs_samza_am.json)
+
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (22 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
 
@@ -122,11 +126,11 @@ cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dags
 test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (7 minutes)
 	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m "yarn and not nightyarn" --durations=0 --durations-min=1
 
-test-yarn-page: $(STAMP) java ## docs/howto/from-samza.md as it is written, on a real YARN (5 minutes)
-	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py -q -s -m nightyarn
+test-yarn-page: $(STAMP) java ## docs/howto/from-samza.md and yarn.md as they are written, on a real YARN (9 minutes)
+	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py tests/integration/yarn_ours/test_yarn_page.py -q -s -m nightyarn
 
-test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, and twenty faults each told in time; PART="files" for one (25 minutes)
-	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn/test_yarn_bounce.py tests/integration/yarn/test_yarn_faults.py) -q -s -m nightyarn
+test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, twenty faults each told in time, and a shadow's downtimes held against an outsider's; PART="files" for one (25 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn/test_yarn_bounce.py tests/integration/yarn/test_yarn_faults.py tests/integration/yarn/test_yarn_shadow.py) -q -s -m nightyarn
 
 test-yarn-requests: $(STAMP) java ## REQUESTS=n of all kinds by SEED, two at a time, an Application Master and a node killed in between (25 minutes)
 	@REQUESTS=$(REQUESTS) SEED=$(SEED) $(BIN)/python -m pytest tests/integration/yarn/test_yarn_requests.py -q -s -m nightyarn

@@ -50,6 +50,7 @@ _COMMANDS = {
     "config": _Command("Show what is configured, and where it was said."),
     "monitoring": _Command("Write alert rules for Prometheus and a dashboard for Grafana."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
+    "shadow": _Command("Sum up what a shadow of a job has seen."),
     "agent": _Command("Run the agent of a host, or make one file of it."),
     "processor": _Command("Run a standalone processor over ZooKeeper, or show its group."),
     "sandbox": _Command(

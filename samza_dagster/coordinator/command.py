@@ -17,10 +17,19 @@ from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.cluster.yarn.factory import YarnAgents
 from samza_dagster.cluster.yarn.hosts import YarnSettings
 from samza_dagster.configuration import variable
-from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
+from samza_dagster.coordinator.job_process import (
+    JobFiles,
+    JobProcess,
+    config_option,
+    job_files,
+    launch_option,
+    log_format_option,
+    stop_at_signals,
+)
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.coordinator.preview import preview
 from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.coordinator.shadow.command import run_shadow
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
 
@@ -101,7 +110,7 @@ _CLUSTER_OPTIONS = (
         "--session-directory",
         default="",
         metavar="URI",
-        help="yarn: where the next leader finds the application [default: .samza-dagster in this "
+        help="yarn: where the next leader finds the application [default: `.samza-dagster`, in this "
         "user's home of Hadoop's file system].",
     ),
 )
@@ -148,7 +157,9 @@ def _cluster_of(
 
 
 @click.command("run", cls=JobProcess, section="coordinator")
-@job_files
+@config_option
+@launch_option(required=False)
+@log_format_option
 @_cluster_options
 @click.option(
     "--lease",
@@ -172,8 +183,8 @@ def _cluster_of(
     "--yarn-resource-manager",
     envvar=variable("yarn_resource_manager"),
     metavar="URL,…",
-    help="With --adopt: YARN's web address; nothing is adopted while it says that the application "
-    "runs, or says nothing.",
+    help="YARN's web address. With --adopt nothing is adopted while it says that the application "
+    "runs, or says nothing; with --shadow it tells hosts and containers.",
 )
 @click.option("--dry-run", is_flag=True, help="Tell what would start where, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
@@ -183,9 +194,23 @@ def _cluster_of(
     metavar="FILE",
     help="Append what each term restored, and every event with the digest of the state after it.",
 )
+@click.option(
+    "--shadow",
+    is_flag=True,
+    help="Lead nothing: watch a job of Samza's own Application Master, and log what this coordinator "
+    "would have done. Needs --config alone.",
+)
+@click.option(
+    "--shadow-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --shadow: where its events are appended [default: shadow.jsonl beside --config].",
+)
+@click.pass_context
 def run_command(
+    context: click.Context,
     config: Path,
-    launch: Path,
+    launch: Path | None,
     log_format: str,
     lease: float | None,
     take_over: str,
@@ -194,6 +219,8 @@ def run_command(
     dry_run: bool,
     as_json: bool,
     record_events: Path | None,
+    shadow: bool,
+    shadow_log: Path | None,
     **hosts: Any,
 ) -> None:
     """Coordinates one job: where its containers run, and every placement request.
@@ -214,7 +241,13 @@ def run_command(
         --token-file token --url-file coordinator.url --adopt
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --cluster yarn --hadoop-conf /etc/hadoop/conf --node-directory /var/lib/samza-dagster
+      samza-dagster coordinator run --config job.properties --shadow
     """
+    if shadow:
+        run_shadow(context, config, log_format, yarn_resource_manager, shadow_log)
+        return
+    if launch is None:
+        raise click.UsageError("--launch is needed, unless with --shadow")
     files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection
     if yarn_resource_manager is not None:
@@ -259,6 +292,7 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
             "new": found.is_new,
             "starts": rows,
             "runs": dict(found.runs),
+            "later": dict(found.later),
             "hosts": dict(hosts),
         }
         click.echo(json.dumps(document))
@@ -269,6 +303,8 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
     for row in rows:
         told = f" ({row['host says']})" if row["host says"] else ""
         click.echo(f"  {row['processor']}: would start on {row['host']}{told}, {row['needs']}")
+    for processor, host in sorted(found.later.items()):
+        click.echo(f"  {processor}: once its active runs" + (f", last on {host}" if host else ""))
     for host, words in sorted(hosts.items()):
         click.echo(f"  {host}: {words}")
 

@@ -83,23 +83,29 @@ class JobFiles(NamedTuple):
         )
 
 
-def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--config`, `--launch` and `--log-format`."""
-    log_format = click.option(
-        "--log-format",
-        envvar=variable("log_format"),
-        type=click.Choice(FORMATS),
-        default=FORMATS[0],
-        show_default=True,
-        help="Of the log on stderr; JSON has the ids of job, request, group and container in fields.",
-    )
-    launch = click.option(
+log_format_option = click.option(
+    "--log-format",
+    envvar=variable("log_format"),
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Of the log on stderr; JSON has the ids of job, request, group and container in fields.",
+)
+
+
+def launch_option(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option `--launch`."""
+    return click.option(
         "--launch",
         type=click.Path(path_type=Path),
-        required=True,
+        required=required,
         help="How a container is started.",
     )
-    return config_option(launch(log_format(command)))
+
+
+def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options `--config`, `--launch` and `--log-format`."""
+    return config_option(launch_option(required=True)(log_format_option(command)))
 
 
 def stop_at_signals(stop: Callable[[], None]) -> None:

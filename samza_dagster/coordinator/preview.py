@@ -31,12 +31,17 @@ from samza_dagster.placement.state import Limits
 
 @dataclass(frozen=True)
 class Preview:
-    """`starts` are what it would ask for at once; `runs` what it would go on with, by processor."""
+    """`starts` are what it would ask for at once.
+
+    By processor: `runs` what it would go on with, on which host, and `later` what starts after
+    others, by the host that it was last seen on ("" where none is known).
+    """
 
     deployment_id: str
     is_new: bool
     starts: tuple[RequestResource, ...]
     runs: Mapping[str, str]
+    later: Mapping[str, str]
 
 
 def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -> Preview:
@@ -60,13 +65,12 @@ def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -
         result = step(state, replace(event, at_ms=now_ms))
         starts += [each for each in result.commands if isinstance(each, RequestResource)]
         state = result.state
-    runs = {
-        each.processor_id: each.incarnation.host
-        for group in state.groups.values()
-        for each in group.processors.values()
-        if each.incarnation is not None
-    }
-    return Preview(first.deployment.deployment_id, bool(first.stream_records), tuple(starts), runs)
+    every = [each for group in state.groups.values() for each in group.processors.values()]
+    runs = {p.processor_id: p.incarnation.host for p in every if p.incarnation is not None}
+    at_once = {*runs, *(each.processor_id for each in starts)}
+    later = {p.processor_id: p.last_seen_host or "" for p in every if p.processor_id not in at_once}
+    is_new = bool(first.stream_records)
+    return Preview(first.deployment.deployment_id, is_new, tuple(starts), runs, later)
 
 
 def _state_records(connection: Connection) -> Mapping[str, Mapping[str, Any]]:

@@ -139,6 +139,19 @@ class ResourceManager:
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise Unreachable(asked, seen=f"{url}: {_in_words(error)}") from error
 
+    def running(self, application: Application) -> dict[str, str]:
+        """Container → host of all that the application's newest attempt has; see `parse_containers`.
+
+        Raises `Unreachable`.
+        """
+        of = f"apps/{application.id}/appattempts"
+        _, said = self._answer(of)
+        attempt = parse_attempt(said)
+        if not attempt:
+            raise Unreachable(f"ask what runs of {application.id}", seen="it has no attempt")
+        _, said = self._answer(f"{of}/{attempt}/containers")
+        return parse_containers(said)
+
     def _answer(self, what: str) -> tuple[str, object]:
         """The address that answered, and its document."""
         with self._lock:
@@ -237,6 +250,25 @@ def parse_master(document: object) -> dict[str, tuple[str, str]]:
         processor, node = _text(fields, "container-id"), _text(fields, "yarn-address")
         if processor:
             found[processor] = (container, node.rpartition(":")[0] or node)
+    return found
+
+
+def parse_attempt(document: object) -> str:
+    """The id of an application's newest attempt; empty where none is told."""
+    attempts = (
+        (_count(fields, "id") or 0, _text(fields, "appAttemptId"))
+        for fields in _each(document, "appAttempt")
+    )
+    return max(attempts, default=(0, ""))[1]
+
+
+def parse_containers(document: object) -> dict[str, str]:
+    """YARN container → host; one that has ended is left out."""
+    found: dict[str, str] = {}
+    for fields in _each(document, "container"):
+        container, node = _text(fields, "containerId"), _text(fields, "assignedNodeId")
+        if container and _text(fields, "containerState") != "COMPLETE":
+            found[container] = node.rpartition(":")[0] or node
     return found
 
 

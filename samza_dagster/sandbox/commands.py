@@ -250,8 +250,8 @@ def execute(name: str, command: tuple[str, ...]) -> None:
 
     \b
     Examples:
-      samza-dagster sandbox exec samza-dagster coordinator run --adopt --dry-run
-      samza-dagster sandbox exec samza-dagster coordinator end
+      samza-dagster sandbox exec bash
+      samza-dagster sandbox exec yarn application -list
     """
     runner = Sandbox(name).runner
     if not isinstance(runner, YarnRunner | OwnYarnRunner):

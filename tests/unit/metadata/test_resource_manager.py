@@ -16,6 +16,8 @@ from samza_dagster.metadata.resource_manager import (
     Application,
     ResourceManager,
     parse_application,
+    parse_attempt,
+    parse_containers,
     parse_master,
     parse_nodes,
 )
@@ -240,3 +242,41 @@ def test_an_application_master_that_cant_be_reached_is_named() -> None:
     assert web.manager("http://rm:1").containers(running)["0"][1] == "nm1"
     with pytest.raises(Unreachable, match="a1 has none now"):
         web.manager("http://rm:1").containers(Application("a1", "ACCEPTED"))
+
+
+APPLICATION = Application("application_1795262128546_0004", "RUNNING")
+ATTEMPT = "appattempt_1795262128546_0004_000002"
+ATTEMPTS = {
+    "appAttempts": {
+        "appAttempt": [
+            {"id": 2, "appAttemptId": ATTEMPT},
+            {"id": 1, "appAttemptId": "appattempt_1795262128546_0004_000001"},
+        ]
+    }
+}
+CONTAINERS = {
+    "containers": {
+        "container": [
+            {"containerId": "c-1", "assignedNodeId": "nm1:8041", "containerState": "RUNNING"},
+            {"containerId": "c-2", "assignedNodeId": "nm2:8041", "containerState": "COMPLETE"},
+            {"assignedNodeId": "nm3:8041"},
+        ]
+    }
+}
+
+
+def test_the_containers_of_the_newest_attempt_are_those_that_run() -> None:
+    """By the ResourceManager's own list; what has ended, or has no id, isn't there."""
+    web = Web()
+    of = f"http://rm:8088/ws/v1/cluster/apps/{APPLICATION.id}/appattempts"
+    web.pages[of] = json.dumps(ATTEMPTS).encode()
+    web.pages[f"{of}/{ATTEMPT}/containers"] = json.dumps(CONTAINERS).encode()
+    assert web.manager("http://rm:8088").running(APPLICATION) == {"c-1": "nm1"}
+
+
+def test_what_is_no_list_of_attempts_or_containers_has_none() -> None:
+    assert (parse_attempt({}), parse_containers([])) == ("", {})
+    web = Web()
+    web.pages[f"http://rm:8088/ws/v1/cluster/apps/{APPLICATION.id}/appattempts"] = b"{}"
+    with pytest.raises(Unreachable, match="no attempt"):
+        web.manager("http://rm:8088").running(APPLICATION)

@@ -1,0 +1,197 @@
+"""When a container's tasks stopped working and when they worked again, by the topics that they write.
+
+A task writes its changelog while it processes, so the records on both sides of a restart tell its
+downtime, by one clock where the topic has the broker's (`message.timestamp.type=LogAppendTime`). A task
+without a changelog tells it by its commits, as finely as `task.commit.ms` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from samza_dagster.client.access import JobAccess
+from samza_dagster.errors import MalformedRecord, Unreachable
+from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model.checkpoints import checkpoint_key
+from samza_dagster.model.naming import checkpoint_topic
+
+CHANGELOG, COMMITS, REPORTS = "changelog", "commits", "reports"
+BUSY_MS = 60_000
+"""A partition in which nothing was written for so long before a restart tells nothing of it."""
+LEAST_MS = 500
+"""No container starts within this: a shorter silence says that clocks disagree on when it was down."""
+_BEFORE = 20
+"""So many offsets before the first record after a restart hold the last one before: markers and holes have some."""
+_COMMITS_MS = 600_000
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """The silence of one task around a moment: its last record before and its first one after, in ms."""
+
+    before_ms: int | None
+    after_ms: int | None
+
+
+@dataclass(frozen=True)
+class Downtime:
+    """Of a container. `last_ms` is its newest record before, `works_ms` when all of its tasks worked again.
+
+    `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of a task.
+    """
+
+    by: str
+    last_ms: int | None
+    works_ms: int | None
+    seconds: float | None
+
+
+def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int, by: str) -> Downtime | None:
+    """Return a container's downtime by the silences of each task's partitions.
+
+    Partitions that were idle before don't count. None: all of them were, or the clocks of those who date
+    the records disagree, so nothing is known.
+    """
+    lasts: list[int] = []
+    ends: list[int] = []
+    longest_ms, pending = 0, False
+    for silences in tasks.values():
+        busy = [
+            s for s in silences if s.before_ms is not None and s.before_ms > around_ms - BUSY_MS
+        ]
+        if not busy:
+            continue
+        last_ms = max(s.before_ms or 0 for s in busy)
+        lasts.append(last_ms)
+        firsts = [s.after_ms for s in busy if s.after_ms is not None]
+        if not firsts:
+            pending = True
+            continue
+        ends.append(min(firsts))
+        longest_ms = max(longest_ms, min(firsts) - last_ms)
+    if not lasts:
+        return None
+    if pending:
+        return Downtime(by, max(lasts), None, None)
+    if longest_ms < LEAST_MS:
+        return None
+    return Downtime(by, max(lasts), max(ends), longest_ms / 1000)
+
+
+class WorkReader(Protocol):
+    """Measures a container's downtime."""
+
+    def around(self, tasks: Mapping[str, Sequence[Partition]], around_ms: int) -> Downtime | None:
+        """Return the downtime around a moment at which the container was down; None: not known.
+
+        `tasks` are its tasks with their changelogs' partitions. Raises `Unreachable`.
+        """
+        ...
+
+
+class TopicWork:
+    """`WorkReader` over the job's changelogs, else over its checkpoints."""
+
+    def __init__(self, access: JobAccess, cluster: KafkaCluster) -> None:
+        self._access = access
+        self._cluster = cluster
+
+    def around(self, tasks: Mapping[str, Sequence[Partition]], around_ms: int) -> Downtime | None:
+        """Read both sides of the silence; a record or two for each partition."""
+        asked = {partition for partitions in tasks.values() for partition in partitions}
+        if not asked:
+            return downtime(self._commits(tasks, around_ms), around_ms, COMMITS)
+        try:
+            found = self._silences(asked, around_ms)
+        except KafkaException as error:
+            what = "read when changelogs were written"
+            raise self._cluster.failure(what, error.args[0], ANSWER_S) from error
+        of_tasks = {task: [found[at] for at in mine] for task, mine in tasks.items()}
+        return downtime(of_tasks, around_ms, CHANGELOG)
+
+    def _silences(self, asked: Collection[Partition], around_ms: int) -> dict[Partition, Silence]:
+        found: dict[Partition, Silence] = {}
+        consumer = self._cluster.reader(committed_only=False)
+        try:
+            wanted = [TopicPartition(topic, number, around_ms) for topic, number in sorted(asked)]
+            for first in consumer.offsets_for_times(wanted, timeout=ANSWER_S):
+                at = first.topic, first.partition
+                if first.error is not None:
+                    raise KafkaException(first.error)
+                _, end = consumer.get_watermark_offsets(TopicPartition(*at), timeout=ANSWER_S)
+                is_over = 0 <= first.offset < end
+                upto = first.offset + 1 if is_over else end
+                times = self._times(at, max(0, upto - _BEFORE), upto)
+                after = [ms for ms in times if ms >= around_ms]
+                before = [ms for ms in times if ms < around_ms]
+                found[at] = Silence(
+                    max(before, default=None), min(after, default=None) if is_over else None
+                )
+        finally:
+            consumer.close()
+        return found
+
+    def _times(self, at: Partition, start: int, end: int) -> list[int]:
+        """Return the times of the records from `start` to before `end`."""
+        times: list[int] = []
+        consumer = self._cluster.reader(committed_only=False)
+        deadline = time.monotonic() + ANSWER_S
+        try:
+            consumer.assign([TopicPartition(*at, start)])
+            position = start
+            while position < end:
+                if time.monotonic() > deadline:
+                    raise self._cluster.unreachable(f"read topic {at[0]}", ANSWER_S)
+                message = consumer.poll(0.1)
+                if message is None:
+                    continue
+                offset = message.offset()
+                if message.error() is not None or offset is None:  # the end of the partition
+                    position = end if offset is None else max(position, offset)
+                    continue
+                position = offset + 1
+                if position <= end:
+                    times.append(message.timestamp()[1])
+        finally:
+            consumer.close()
+        return times
+
+    def _commits(
+        self, tasks: Mapping[str, Sequence[Partition]], around_ms: int
+    ) -> dict[str, list[Silence]]:
+        """Return each task's last commit before and first one after."""
+        topics = self._access.topics
+        times: dict[str, list[int]] = {task: [] for task in tasks}
+        if topics is None:
+            return {}
+        topic = checkpoint_topic(self._access.job_name, self._access.job_id)
+        for record in topics.tail(topic, _COMMITS_MS):
+            if isinstance(record, Unreachable):
+                raise record
+            task = _task_of(record.key)
+            if record.value is not None and task in times:
+                times[task].append(record.timestamp_ms)
+        return {task: [_around(of, around_ms)] for task, of in times.items()}
+
+
+def _around(times: Sequence[int], around_ms: int) -> Silence:
+    return Silence(
+        max((ms for ms in times if ms < around_ms), default=None),
+        min((ms for ms in times if ms >= around_ms), default=None),
+    )
+
+
+def _task_of(key: bytes | None) -> str:
+    try:
+        known = checkpoint_key(key)
+    except MalformedRecord:
+        return ""
+    return known.task_name if known is not None else ""
