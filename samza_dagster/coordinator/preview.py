@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,9 @@ def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -
     kafka = KafkaCluster.of(connection)
     counts = partition_counts(kafka, input_topics(config))
     ensure_topics(kafka, (coordinator_stream(config), *own_topics(config)), rehearse=True)
-    records = _state_records(connection)
+    records: Mapping[str, Mapping[str, Any]] = {}
+    with closing(StateReader.of(connection)) as reader, suppress(UnknownTopic):  # nobody led yet
+        records = reader.snapshot().values
     stored = restore(records, connection.own_name)
     now_ms = LeaderClock().now_ms()
     before = Leader.of(records.get(durable.LEADER))
@@ -71,13 +73,3 @@ def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -
         )
     deployment, is_new = first.deployment.deployment_id, bool(first.stream_records)
     return {"deployment": deployment, "new": is_new, "containers": containers}
-
-
-def _state_records(connection: Connection) -> Mapping[str, Mapping[str, Any]]:
-    reader = StateReader.of(connection)
-    try:
-        return reader.snapshot().values
-    except UnknownTopic:
-        return {}  # nobody of ours has led yet
-    finally:
-        reader.close()
