@@ -22,6 +22,7 @@ DOCUMENTS: Mapping[str, str] = {
     "config show": "settings, client, zookeeper, config_file, data, artifacts, lacks",
     "verify": "ok, records, complete, first_number, first_at_ms, last_at_ms, head, state_head, kept_since_ms, unread, starts,"
     " predecessors, violation",
+    "coordinator run --dry-run": "deployment, new, starts, runs, later, hosts, advice",
     "shadow report": "summary, events, unreadable",
     "processor status": "version, agreed, barrier, awaited, duplicates, processors, without_processor, troubles",
     "anything that fails": "error, asked, seen, fix, exit_code",

@@ -30,6 +30,8 @@ from samza_dagster.agent.supervisor import Supervisor
 from samza_dagster.version import __version__
 
 LOG = logging.getLogger("samza_dagster.agent")
+_END_S = 3.0
+"""An agent that is told to end has ended by then, or is killed."""
 
 
 class AgentSettings(NamedTuple):
@@ -79,11 +81,19 @@ class Threads:
 
 
 def run(settings: AgentSettings) -> None:
-    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`."""
+    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`.
+
+    In a container of the cluster's engine it ends another agent that has the directory: the engine
+    may have lost sight of that one, which then calls a coordinator that leads no more, for ever.
+    """
     directory = settings.directory
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
     settings.state_dir.mkdir(parents=True, exist_ok=True)
+    other = running(directory)
+    if other is not None and "CONTAINER_ID" in os.environ:
+        LOG.warning("another agent, pid %s, has %s: it is ended", other.pid, directory)
+        _end(procfs.ProcessHandle(other))
     lock = _claim(directory)
     wardens = program.of_wardens(directory)
     program.keep_source()
@@ -165,6 +175,13 @@ def run(settings: AgentSettings) -> None:
         raise ThreadDied(threads.died)
     LOG.info("agent of %s ends, its containers run on", settings.host)
     os.close(lock)
+
+
+def _end(agent: procfs.ProcessHandle) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        agent.send(number)
+        if agent.wait(_END_S):
+            return
 
 
 def _claim(directory: Path) -> int:

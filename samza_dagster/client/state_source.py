@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from samza_dagster.client.views import ALIVE_STATE, LOST_STATE, HostView, LeaderView
+from samza_dagster.client.views import (
+    ALIVE_STATE,
+    CLOSED_STATE,
+    LOST_STATE,
+    HostView,
+    LeaderView,
+)
 from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.own_requests import OwnMail, read_mail
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
@@ -81,15 +88,18 @@ def _number(record: Mapping[str, Any], name: str) -> int | None:
 
 
 def _host_view(host: str, record: Mapping[str, Any]) -> HostView:
-    """What is absent or odd of a number is None."""
+    """What is absent or odd of a number is None. A node that YARN has lost may live on with its agent."""
+    yarn_state = str(record.get("yarn_state") or "")
+    open_state = ALIVE_STATE if yarn_state in ("", RUNNING) else CLOSED_STATE
     return HostView(
         host=host,
-        state=ALIVE_STATE if record.get("alive") is True else LOST_STATE,
+        state=open_state if record.get("alive") is True else LOST_STATE,
         memory_mb=_number(record, "memory_mb"),
         free_memory_mb=_number(record, "free_memory_mb"),
         cores=_number(record, "cores"),
         free_cores=_number(record, "free_cores"),
         fault_domain=str(record.get("fault_domain") or ""),
+        yarn_state=yarn_state,
     )
 
 

@@ -107,8 +107,9 @@ class ProcessorView(View):
 class HostView(View):
     """One host: `alive` or `lost` by its agent, `last-seen` from localities alone.
 
-    By YARN's ResourceManager, whose word is then `yarn_state`: `alive`, `lost` with all that ran
-    there, or `closed`: it takes no container more. `unknown`: a person named it.
+    `yarn_state` is YARN's word on its node. By that one alone, under Samza's own Application Master,
+    it is `alive`, or `lost` with all that ran there. `closed`: it takes no container more, whatever
+    runs there. `unknown`: a person named it.
 
     Hosts of one `fault_domain` may fail together; empty where none is known, or heeded.
     """

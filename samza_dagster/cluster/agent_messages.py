@@ -43,12 +43,13 @@ class Resources(_Message):
 
 
 class ReportedReservation(_Message):
-    """Held for a request; `execution_id` once an incarnation uses it."""
+    """Held for a request; `execution_id` once an incarnation uses it, `hold` where an engine holds it."""
 
     request_id: Name
     memory_mb: Amount
     cores: Amount
     execution_id: Name | None = None
+    hold: Name | None = None
 
 
 class ReportedContainer(_Message):

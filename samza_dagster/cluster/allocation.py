@@ -45,15 +45,21 @@ def explain(
     hosts: Mapping[str, KnownHost],
     refusals: Mapping[str, str],
     *,
+    closed: Mapping[str, str] | None = None,
     gathering: bool = False,
 ) -> str:
     """One line: each candidate host and what was seen of it, when the time was up.
 
-    `refusals` is what the agents of hosts that seemed to have room said. `gathering`: none
-    was asked yet, since hosts were still registering with a new leader.
+    `refusals` is what the agents of hosts that seemed to have room said, `closed` why an engine
+    gives nothing there whatever the room. `gathering`: none was asked yet, since hosts were
+    still registering with a new leader.
     """
     names = sorted(hosts) if ask.host is None else [ask.host]
-    seen = [f"{name}: {_seen(ask, name, hosts.get(name), refusals.get(name))}" for name in names]
+    closed = closed or {}
+    seen = [
+        f"{name}: {_seen(ask, name, hosts.get(name), refusals.get(name), closed.get(name, ''))}"
+        for name in names
+    ]
     return (
         f"no host could hold {ask.memory_mb} MiB and {ask.cores} cores "
         + ("at once; " if ask.urgent else f"within {ask.expires_in_s:g} s; ")
@@ -62,13 +68,18 @@ def explain(
     )
 
 
-def _seen(ask: ResourceAsk, name: str, view: KnownHost | None, refusal: str | None) -> str:
+def _seen(
+    ask: ResourceAsk, name: str, view: KnownHost | None, refusal: str | None, closed: str
+) -> str:
     if name in ask.excluded_hosts:
         return "left out by a rule of placement"
     if view is None:
-        return "not registered"
+        return f"not registered, {closed}" if closed else "not registered"
     if view.lost_for_s is not None:
-        return f"lost, no word for {view.lost_for_s:.1f} s"
+        lost = f"lost, no word for {view.lost_for_s:.1f} s"
+        return f"{lost}, {closed}" if closed else lost
+    if closed:
+        return closed
     if refusal and (ask.urgent or view.fits(ask)):
         return f"refused: {refusal}"
     if view.fits(ask):

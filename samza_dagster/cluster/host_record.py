@@ -37,6 +37,8 @@ class HostRecord:
     sequence: int = -1
     resources: Resources | None = None
     reservations: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    # Hold at the engine → the incarnation that runs on it.
+    holds: dict[str, str] = field(default_factory=dict[str, str])
     containers: dict[str, ReportedContainer] = field(default_factory=dict[str, ReportedContainer])
     # Request id → whether what is parked for it waits for its JobModel already.
     parked: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -95,6 +97,9 @@ class HostRecord:
         self.fault_domain, self.journal = sync.fault_domain, sync.journal
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
+        self.holds = {
+            r.hold: r.execution_id for r in sync.reservations if r.hold and r.execution_id
+        }
         self.containers = {c.execution_id: c for c in sync.containers}
         self.parked = {p.request_id: p.ready for p in sync.parked}
         if registers:

@@ -7,7 +7,7 @@ as a callback, at least once, so a coordinator that was away may see one again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,7 +19,7 @@ JSON = "application/json"
 class HostResources:
     """A host that can run containers; memory in MiB. `fault_domain` "" is unknown.
 
-    `journal` is the id of the record by which the host says what it has, `boot_id` of its
+    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the record by which the host says what it has, `boot_id` of its
     machine's boot, "" where a cluster doesn't know them: what one journal lacks says nothing of
     what was started by another.
     """
@@ -32,6 +32,7 @@ class HostResources:
     fault_domain: str = ""
     journal: str = ""
     boot_id: str = ""
+    yarn_state: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,6 +245,10 @@ class ClusterFactory(Protocol):
         `beside` are host and URL of the leader that is waited for: what it occupies is free by
         then. Raises `InvalidInput` or `MissingPrerequisite` that says what to change.
         """
+        ...
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """What of the cluster's own settings is in a job's way, a line each; `require` has returned."""
         ...
 
     def describe(self) -> Mapping[str, str]:

@@ -14,9 +14,9 @@ import queue
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,13 +204,29 @@ class LocalCluster:
     def hosts(self) -> tuple[HostResources, ...]:
         """Every registered host by name, lost ones left out."""
         with self._changed:
-            hosts = sorted(self._hosts.values(), key=lambda record: record.host)
-            return tuple(each.as_resources() for each in hosts if each.is_registered)
+            records = sorted(self._hosts.values(), key=lambda record: record.host)
+            hosts = tuple(each.as_resources() for each in records if each.is_registered)
+        if self._holds is None:
+            return hosts
+        return tuple(replace(each, yarn_state=self._holds.state(each.host)) for each in hosts)
 
-    def registered(self) -> frozenset[str]:
-        """The hosts whose agents have registered and are heard."""
+    def calling(self) -> frozenset[str]:
+        """The hosts whose agents have registered, and were silent for half of the host time-out at most.
+
+        An agent that hangs can be replaced in the other half, before its host counts as lost.
+        """
         with self._changed:
-            return frozenset(each.host for each in self._hosts.values() if each.is_registered)
+            since = self._clock() - self._term.host_timeout_s / 2
+            return frozenset(
+                each.host
+                for each in self._hosts.values()
+                if each.is_registered and each.heard_at >= since
+            )
+
+    def holds(self) -> dict[str, dict[str, str]]:
+        """Host → hold at the engine → the incarnation that runs on it, as agents told last."""
+        with self._changed:
+            return {r.host: dict(r.holds) for r in self._hosts.values() if r.is_registered}
 
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
         """The engine holds it there, as `hold`; False where nobody waits for it any more."""
@@ -400,6 +416,10 @@ class LocalAgents:
             if host != socket.gethostname() or not its_own:
                 listening(self.listen).close()
         _require_url_file(self.url_file)
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """See `ClusterFactory`."""
+        return ()
 
     def describe(self) -> Mapping[str, str]:
         """See `ClusterFactory`: agents tell, once they call."""

@@ -94,6 +94,14 @@ class Holds(Protocol):
         """MiB and cores that could be held there now."""
         ...
 
+    def closed(self, host: str) -> str:
+        """Why nothing can be held there, whatever its room; "" where something can."""
+        ...
+
+    def state(self, host: str) -> str:
+        """The engine's word on the host, as RUNNING; "" for none."""
+        ...
+
 
 @dataclass
 class _Pending:
@@ -327,7 +335,8 @@ class ResourceRequests:
         self._note_end(request_id)
         gathering = self._waits_for_hosts(pending.ask)
         views = self._views(self._clock())
-        why = explain(pending.ask, views, pending.refusals, gathering=gathering)
+        closed = self._closed(views if pending.ask.host is None else (pending.ask.host,))
+        why = explain(pending.ask, views, pending.refusals, closed=closed, gathering=gathering)
         if pending.asked_of is not None:
             self._send(pending.asked_of, "release", request_id=request_id)
         self._notify(_expired(request_id, why))
@@ -338,6 +347,9 @@ class ResourceRequests:
     def _views(self, now: float) -> dict[str, KnownHost]:
         views = {b.host: v for b in self._hosts.values() if (v := b.view(now)) is not None}
         return views if self._holds is None else self._as_held(views, self._holds)
+
+    def _closed(self, hosts: Iterable[str]) -> dict[str, str]:
+        return {} if self._holds is None else {host: self._holds.closed(host) for host in hosts}
 
     def _as_held(self, views: dict[str, KnownHost], holds: Holds) -> dict[str, KnownHost]:
         """With no more than what could be held there, less what is asked for already."""

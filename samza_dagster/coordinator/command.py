@@ -268,10 +268,11 @@ _STEPS = {
 def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
     """What would start where, by the topics and by what the cluster says of its hosts."""
     settings.cluster.require()
-    hosts = settings.cluster.describe()
-    found = preview(settings.connection, settings.config, settings.limits())
+    hosts, limits = settings.cluster.describe(), settings.limits()
+    advice = settings.cluster.advice(limits.lease_ms / 1000)
+    found = preview(settings.connection, settings.config, limits)
     if as_json:
-        click.echo(json.dumps({**found, "hosts": dict(hosts)}))
+        click.echo(json.dumps({**found, "hosts": dict(hosts), "advice": list(advice)}))
         return
     click.echo(f"{'a new deployment' if found['new'] else 'goes on with'} {found['deployment']}")
     for each in found["containers"]:
@@ -281,6 +282,8 @@ def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
         click.echo(f"  {each['processor']}: {_STEPS[each['step']]} {each['host']}{says}")
     for host, words in sorted(hosts.items()):
         click.echo(f"  {host}: {words}")
+    for line in advice:
+        click.echo(f"  {line}")
 
 
 @click.command("end", cls=JobProcess, section="coordinator")

@@ -97,6 +97,8 @@ def host_record(host: Host, resources: HostResources | None) -> Record:
             "free_memory_mb": resources.free_memory_mb,
             "free_cores": resources.free_cores,
         }
+        if resources.yarn_state:
+            value["yarn_state"] = resources.yarn_state
     return (HOST + host.host, value)
 
 

@@ -183,6 +183,8 @@ class Leadership:
             stack.callback(store.close)
             metadata = JobMetadata(store)
             settings.cluster.require()
+            for line in settings.cluster.advice(self._limits.lease_ms / 1000):
+                log.warning("%s", line)
             rehearsal.require(metadata)
             # Nobody was disturbed so far: all that can be refused is refused before this line.
             snapshot = stack.enter_context(self._taken_over(candidate.writer))

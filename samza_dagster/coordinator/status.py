@@ -133,6 +133,7 @@ def status_document(
             cores=host.cores,
             free_memory_mb=host.free_memory_mb,
             free_cores=host.free_cores,
+            **({"yarn_state": host.yarn_state} if host.yarn_state else {}),
         )
     older = state.regrouped_epoch and older_owner(state.groups.values(), state.regrouped_epoch)
     return {

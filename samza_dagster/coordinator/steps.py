@@ -140,7 +140,8 @@ class Steps:
 
     def beat(self, now_ms: int) -> None:
         """Shows the brokers, and whoever reads the topic, that this leader still leads."""
-        self.commit_alone([self._leader_record(now_ms)])
+        hosts = self._hosts.changed(self.state, self.cluster.hosts())
+        self.commit_alone([self._leader_record(now_ms), *hosts])
 
     def end_in_order(self) -> None:
         """Tells whoever waits that nobody leads."""

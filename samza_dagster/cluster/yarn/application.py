@@ -7,7 +7,7 @@ exceptions come through as py4j raises them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,6 +22,8 @@ from samza_dagster.errors import (
 )
 
 APPLICATION_TYPE = "samza-dagster"
+RUNNING = "RUNNING"
+"""A node in this state takes containers."""
 _SECRET = "samza-dagster.token"  # noqa: S105 - the name of a secret
 _SUBMIT = "SUBMIT_APPLICATIONS"
 _LAUNCHED_S = 60.0
@@ -63,9 +65,17 @@ class EndedContainer(NamedTuple):
     exit_status: int
     diagnostics: str
 
+    def __str__(self) -> str:
+        """In one line: the last of YARN's words is what its process said, or how it was ended."""
+        lines = [line.strip() for line in self.diagnostics.splitlines() if line.strip()]
+        return f"exit status {self.exit_status}" + (f", {lines[-1]}" if lines else "")
+
 
 class YarnApplication:
-    """`identifier` is the application's; `token` its master's, to be kept by who may register anew."""
+    """`identifier` is the application's; `token` its master's, `node_tokens` those for NodeManagers.
+
+    Who may register anew keeps both: YARN tells each once in an application's life.
+    """
 
     def __init__(self, gateway: HadoopGateway) -> None:
         self._gateway = gateway
@@ -80,6 +90,7 @@ class YarnApplication:
         self._requests: dict[int, Any] = {}
         self.identifier = ""
         self.token = ""
+        self.node_tokens: dict[str, str] = {}
         self.largest = (0, 0)
 
     # The application
@@ -111,7 +122,7 @@ class YarnApplication:
             raise InvalidInput(
                 f"--node-label {label}",
                 seen=f"YARN has {some_of(labels) or 'none'}",
-                fix="name one of these",
+                fix="name one of these" if labels else "leave it out",
             )
         else:
             return
@@ -158,10 +169,22 @@ class YarnApplication:
         )
         return str(report.getYarnApplicationState().toString())
 
-    def register(self, identifier: str, token: str, *, url: str) -> tuple[YarnContainer, ...]:
+    def register(
+        self, identifier: str, token: str, node_tokens: Mapping[str, str], *, url: str
+    ) -> tuple[YarnContainer, ...]:
         """Becomes its master, and returns the containers that it has of masters before."""
-        self.identifier, self.token = identifier, token
+        self.identifier, self.token, self.node_tokens = identifier, token, dict(node_tokens)
         self._use(token)
+        cache: Any = self._api.NMTokenCache.getSingleton()
+        for node, text in node_tokens.items():
+            found = self._decoded(text)
+            kind, service = str(found.getKind().toString()), str(found.getService().toString())
+            cache.setToken(
+                node,
+                self._records.Token.newInstance(
+                    found.getIdentifier(), kind, found.getPassword(), service
+                ),
+            )
         self._master = self._api.AMRMClient.createAMRMClient()
         self._master.init(self._gateway.configuration)
         self._master.start()
@@ -178,11 +201,20 @@ class YarnApplication:
         return tuple(_container(each) for each in told.getContainersFromPreviousAttempts())
 
     def _use(self, text: str) -> None:
-        token = self._jvm.org.apache.hadoop.security.token.Token()
-        token.decodeFromUrlString(text)
+        token = self._decoded(text)
         proxy: Any = self._jvm.org.apache.hadoop.yarn.client.ClientRMProxy
         token.setService(proxy.getAMRMTokenService(self._gateway.configuration))
         self._jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().addToken(token)
+
+    def _decoded(self, text: str) -> Any:
+        token = self._jvm.org.apache.hadoop.security.token.Token()
+        token.decodeFromUrlString(text)
+        return token
+
+    def _encoded(self, told: Any) -> str:
+        service = self._jvm.org.apache.hadoop.io.Text(told.getService())
+        token = self._jvm.org.apache.hadoop.yarn.util.ConverterUtils.convertFromYarn(told, service)
+        return str(token.encodeToUrlString())
 
     def unregister(self) -> None:
         """Ends the application: YARN ends its containers."""
@@ -208,18 +240,16 @@ class YarnApplication:
             self._master.removeContainerRequest(request)
 
     def beat(self) -> tuple[list[YarnContainer], list[EndedContainer]]:
-        """One heartbeat: what was allocated, and what has ended. It may change `token`."""
+        """One heartbeat: what was allocated, and what has ended. It may change the tokens."""
         answer = self._master.allocate(0.5)
         allocated = [_container(each) for each in answer.getAllocatedContainers()]
         for each in allocated:
             self.withdraw(each.ask_id)  # the client would ask for it anew after a resync
         rolled = answer.getAMRMToken()
         if rolled is not None:
-            service = self._jvm.org.apache.hadoop.io.Text(rolled.getService())
-            token = self._jvm.org.apache.hadoop.yarn.util.ConverterUtils.convertFromYarn(
-                rolled, service
-            )
-            self.token = str(token.encodeToUrlString())
+            self.token = self._encoded(rolled)
+        for each in answer.getNMTokens():
+            self.node_tokens[str(each.getNodeId().toString())] = self._encoded(each.getToken())
         return allocated, [
             EndedContainer(str(s.getContainerId().toString()), int(s.getExitStatus()), str(s.getDiagnostics() or ""))
             for s in answer.getCompletedContainersStatuses()
@@ -306,10 +336,17 @@ def _node(report: Any) -> Node:
     )
 
 
-def usable(nodes: Sequence[Node], *, label: str) -> tuple[Node, ...]:
-    """Those that run and have the label, by name; of two of one host the first."""
-    found: dict[str, Node] = {}
-    for node in sorted(nodes, key=lambda each: each.host):
-        if node.state == "RUNNING" and (not label or label in node.labels):
-            found.setdefault(node.host, node)
-    return tuple(found.values())
+def by_host(nodes: Iterable[Node]) -> dict[str, Node]:
+    """One of each host: that which runs, where YARN remembers others that ran there before."""
+    return {node.host: node for node in sorted(nodes, key=lambda each: each.state == RUNNING)}
+
+
+def closed(node: Node | None, *, label: str) -> str:
+    """Why YARN gives no container there; "" where it does."""
+    if node is None:
+        return "YARN has no such node"
+    if node.state != RUNNING:
+        return f"YARN says that it is {node.state}" + (f": {node.why}" if node.why else "")
+    if label and label not in node.labels:
+        return f"its node hasn't the label {label}"
+    return ""

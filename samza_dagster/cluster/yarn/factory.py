@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.interface import ClusterTerm
 from samza_dagster.cluster.local import LocalCluster
+from samza_dagster.cluster.yarn.advice import advice
 from samza_dagster.cluster.yarn.application import YarnApplication
 from samza_dagster.cluster.yarn.gateway import HadoopGateway
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
+from samza_dagster.errors import InvalidInput
 
 _ASKS_OF_A_TERM = 1 << 32
 
@@ -25,9 +27,19 @@ class YarnAgents:
 
     def require(self, *, beside: tuple[str, str] | None = None) -> None:
         """See `ClusterFactory`."""
+        if not (self._settings.hadoop_conf / "yarn-site.xml").is_file():
+            raise InvalidInput(
+                f"--hadoop-conf {self._settings.hadoop_conf}",
+                seen="no yarn-site.xml there",
+                fix="the directory of the cluster's yarn-site.xml, as /etc/hadoop/conf",
+            )
         gateway = self._gateway()
         YarnApplication(gateway).require(self._settings.queue, self._settings.node_label)
-        self._settings.store(gateway).read()
+        self._settings.store(gateway).require()
+
+    def advice(self, lease_s: float) -> Sequence[str]:
+        """See `ClusterFactory`: by the settings of this machine's `yarn-site.xml`."""
+        return tuple(advice(self._gateway().configuration.get, lease_s))
 
     def describe(self) -> Mapping[str, str]:
         """See `ClusterFactory`: as the ResourceManager has it."""

@@ -29,7 +29,8 @@ from samza_dagster.cluster.yarn.application import (
     Node,
     YarnApplication,
     YarnContainer,
-    usable,
+    by_host,
+    closed,
 )
 from samza_dagster.cluster.yarn.gateway import HadoopGateway, java_words
 from samza_dagster.cluster.yarn.session import SessionStore
@@ -116,6 +117,7 @@ class YarnHosts:
         self._asks: dict[int, _Ask] = {}
         self._agents: defaultdict[str, NodeAgent] = defaultdict(NodeAgent)
         self._nodes: dict[str, Node] = {}
+        self._there: set[str] = set()
         self._nodes_at = self._beat_due = self._connect_at = float("-inf")
         self._connected = False
         self._failures = 0
@@ -176,15 +178,27 @@ class YarnHosts:
         self._inbox.put(partial(self._withdraw, request_id))
 
     def free(self, host: str) -> tuple[int, int]:
-        """See `Holds`: nothing on a node that YARN doesn't say runs."""
+        """See `Holds`."""
         node = self._nodes.get(host)
-        if node is None or node.state != "RUNNING":
+        if node is None or self.closed(host):
             return 0, 0
         return node.memory_mb - node.used_memory_mb, node.cores - node.used_cores
 
+    def closed(self, host: str) -> str:
+        """See `Holds`."""
+        return closed(self._nodes.get(host), label=self._settings.node_label)
+
+    def state(self, host: str) -> str:
+        """See `Holds`."""
+        node = self._nodes.get(host)
+        return "" if node is None else node.state
+
     def to_json(self) -> dict[str, Any]:
-        """The page `/yarn`: the application, and of each node what YARN and its agent say."""
-        calling = self._cluster.registered()
+        """The page `/yarn`: the application, and of each node what YARN and its agent say.
+
+        `unaccounted` are incarnations that run there and whose YARN container YARN has lost sight of.
+        """
+        calling, holds, there = self._cluster.calling(), self._cluster.holds(), set(self._there)
         return {
             "version": 1,
             "application": self._session.application,
@@ -195,6 +209,9 @@ class YarnHosts:
                     "agent": "calls"
                     if host in calling
                     else self._agents.get(host, NodeAgent()).describe(),
+                    "unaccounted": sorted(
+                        ran for hold, ran in holds.get(host, {}).items() if hold not in there
+                    ),
                 }
                 for host, node in sorted(self._nodes.items())
             },
@@ -256,16 +273,19 @@ class YarnHosts:
             self._application.submit(
                 self._settings.job, queue=self._settings.queue, label=self._settings.node_label
             )
-            self._keep_token(self._application.identifier)
+            self._keep_tokens(self._application.identifier)
         earlier = self._application.register(
-            self._session.application, self._session.token, url=self._cluster.url
+            self._session.application,
+            self._session.token,
+            self._session.node_tokens,
+            url=self._cluster.url,
         )
         LOG.info("leads %s on YARN, %d containers there", self._session.application, len(earlier))
         now = time.monotonic()
         self._look_at_nodes(now)
-        there = {each.id for each in earlier}
+        self._there = {each.id for each in earlier}
         for agent in self._agents.values():
-            if agent.container is not None and agent.container.id not in there:
+            if agent.container is not None and agent.container.id not in self._there:
                 agent.ended(now, "YARN doesn't know it any more", dead=False)
         starting = {ask.given.id for ask in self._asks.values() if ask.given is not None}
         for each in earlier:
@@ -295,9 +315,12 @@ class YarnHosts:
         LOG.warning("YARN says that %s is %s: a new one is submitted", application, state)
         return False
 
-    def _keep_token(self, application: str) -> None:
+    def _keep_tokens(self, application: str) -> None:
         self._session = replace(
-            self._session, application=application, token=self._application.token
+            self._session,
+            application=application,
+            token=self._application.token,
+            node_tokens=dict(self._application.node_tokens),
         )
         self._store.write(self._session)
 
@@ -305,8 +328,9 @@ class YarnHosts:
         open_asks = any(ask.given is None for ask in self._asks.values())
         self._beat_due = now + (_URGENT_BEAT_S if open_asks else _BEAT_S)
         allocated, ended = self._application.beat()
-        if self._application.token != self._session.token:
-            self._keep_token(self._session.application)
+        tokens = (self._application.token, self._application.node_tokens)
+        if tokens != (self._session.token, self._session.node_tokens):
+            self._keep_tokens(self._session.application)
         for container in allocated:
             self._take(container)
         for each in ended:
@@ -314,7 +338,7 @@ class YarnHosts:
 
     def _look_at_nodes(self, now: float) -> None:
         self._nodes_at = now
-        self._nodes = {node.host: node for node in self._application.nodes()}
+        self._nodes = by_host(self._application.nodes())
 
     # Holds
 
@@ -330,9 +354,8 @@ class YarnHosts:
                 "(yarn.scheduler.maximum-allocation-mb, -vcores)"
             )
             return
-        node = self._nodes.get(host)
-        if node is None or node.state != "RUNNING":
-            refuse(f"YARN says that it is {node.state if node else 'unknown'}")
+        if why := self.closed(host):
+            refuse(why)
             return
         self._open(request_id, host, memory_mb, cores)
 
@@ -374,6 +397,7 @@ class YarnHosts:
             self._application.release(container)
             return
         ask.given = container
+        self._there.add(container.id)
         if ask.request_id is None:
             self._agents[container.host].runs(container, time.monotonic())
         self._node_calls.submit(self._start, ask, container)
@@ -413,28 +437,28 @@ class YarnHosts:
             self._inbox.put(partial(self._application.release, container))
 
     def _note_end(self, ended: EndedContainer, now: float) -> None:
-        why = (
-            f"YARN says of {ended.id}: exit status {ended.exit_status}. {ended.diagnostics}".strip()
-        )
+        self._there.discard(ended.id)
         for host, agent in self._agents.items():
             if agent.container is not None and agent.container.id == ended.id:
-                LOG.info("the agent of %s has ended. %s", host, why)
-                agent.ended(now, why, dead=ended.exit_status != _LOST_SIGHT)
+                LOG.info("the agent of %s has ended: %s", host, ended)
+                agent.ended(now, str(ended), dead=ended.exit_status != _LOST_SIGHT)
+                if agent.failures > 1:
+                    LOG.warning("it ends each time: see --node-python and --node-directory")
                 return
         if ended.exit_status != 0:
-            LOG.info("%s", why)
+            LOG.info("YARN says of %s: %s", ended.id, ended)
 
     # Agents
 
     def _keep_agents(self, now: float) -> None:
-        calling = self._cluster.registered()
-        for node in usable(tuple(self._nodes.values()), label=self._settings.node_label):
-            agent = self._agents[node.host]
-            due = agent.next_step(now, calls=node.host in calling)
+        calling = self._cluster.calling()
+        for host in [each for each in sorted(self._nodes) if not self.closed(each)]:
+            agent = self._agents[host]
+            due = agent.next_step(now, calls=host in calling)
             if due is Due.ASK:
-                self._open(None, node.host, AGENT_MEMORY_MB, 1)
+                self._open(None, host, AGENT_MEMORY_MB, 1)
             elif due is Due.STOP and agent.container is not None:
-                LOG.warning("the agent of %s isn't heard, and is started anew", node.host)
+                LOG.warning("the agent of %s isn't heard, and is started anew", host)
                 self._node_calls.submit(self._stop, agent.container)
 
     def _launch(self, container: YarnContainer, *, agent: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,10 +22,14 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Session:
-    """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us."""
+    """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us.
+
+    `node_tokens` are those by which its master speaks with each NodeManager.
+    """
 
     application: str = ""
     token: str = field(default="", repr=False)
+    node_tokens: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     agents_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
 
@@ -57,13 +61,7 @@ class SessionStore:
         """Replaces it in one step. Raises `ActionFailed`."""
         record = json.dumps({"version": _VERSION, **asdict(session)})
         with self._failing("write") as files:
-            beside = self._path.suffix(f".{secrets.token_hex(4)}")
-            files.mkdirs(beside.getParent())
-            permission = self._fs.permission.FsPermission("600")
-            copies, block = files.getDefaultReplication(beside), files.getDefaultBlockSize(beside)
-            stream = files.create(beside, permission, False, 4096, copies, block, None)
-            stream.write(record.encode())
-            stream.close()
+            beside = self._created(files, record.encode())
             context = self._fs.FileContext.getFileContext(
                 beside.toUri(), self._gateway.configuration
             )
@@ -71,6 +69,23 @@ class SessionStore:
             array = self._gateway.jvm.java.lang.reflect.Array.newInstance(option.getClass(), 1)
             array[0] = option
             context.rename(beside, self._path, array)
+
+    def require(self) -> None:
+        """Returns where a session could be kept. Raises `ActionFailed`."""
+        self.read()
+        with self._failing("write") as files:
+            files.delete(self._created(files, b""), False)
+
+    def _created(self, files: Any, content: bytes) -> Any:
+        """A file beside it that its owner alone may read."""
+        beside = self._path.suffix(f".{secrets.token_hex(4)}")
+        files.mkdirs(beside.getParent())
+        permission = self._fs.permission.FsPermission("600")
+        copies, block = files.getDefaultReplication(beside), files.getDefaultBlockSize(beside)
+        stream = files.create(beside, permission, False, 4096, copies, block, None)
+        stream.write(content)
+        stream.close()
+        return beside
 
     @contextmanager
     def _failing(self, verb: str) -> Generator[Any]:

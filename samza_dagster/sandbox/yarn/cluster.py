@@ -245,6 +245,8 @@ class YarnCluster:
                 "yarn.resourcemanager.hostname": RESOURCE_MANAGER,
                 "yarn.resourcemanager.scheduler.class": _SCHEDULER,
                 "yarn.resourcemanager.am.max-attempts": "5",
+                # Of a ResourceManager that is started again; YARN's own default is half a minute.
+                "yarn.resourcemanager.connect.retry-interval.ms": "1000",
                 "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250",
                 "yarn.nm.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),
                 "yarn.am.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),

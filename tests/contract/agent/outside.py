@@ -181,7 +181,11 @@ class EngineAgent(Agent):
             return subprocess.Popen(
                 [*self.program, "@arguments"],
                 cwd=root,
-                env={**os.environ, "HADOOP_TOKEN_FILE_LOCATION": str(root / "container_tokens")},
+                env={
+                    **os.environ,
+                    "CONTAINER_ID": "container_of_the_agent",
+                    "HADOOP_TOKEN_FILE_LOCATION": str(root / "container_tokens"),
+                },
                 stdout=log,
                 stderr=log,
             )

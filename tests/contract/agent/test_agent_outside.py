@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from samza_dagster.cluster import ContainerLaunch
 from tests.contract.agent.outside import Node, node
 from tests.contract.agent.pythons import parameters, tried
 from tests.contract.agent.rig import launch, lives, until
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
@@ -78,6 +80,25 @@ def test_an_agent_that_is_killed_at_each_step_changes_nothing(yarn: Node) -> Non
     assert it.answer(stop) == (True, "")
     assert it.wait_for("e1", state="dead")["exit_status"] == 128 + 15
     assert hold.ended() == 128 + 15
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_an_agent_takes_the_place_of_one_that_the_engine_has_lost_sight_of(
+    yarn: Node, *, hangs: bool
+) -> None:
+    """What runs is adopted; an agent that hangs is killed."""
+    it, hold = yarn.coordinator, yarn.hold(HELD)
+    assert it.reserve("r1", HELD) == (True, "")
+    assert it.start("r1", launch("e1")) == (True, "")
+    pid = it.wait_for("e1", state="running", checked_in=True)["pid"]
+    first = yarn.agent.process
+    if hangs:
+        first.send_signal(signal.SIGSTOP)
+    yarn.agent.restart()
+    assert first.wait(timeout=30 * PACE) == (-signal.SIGKILL if hangs else 0)
+    assert it.do("stop", execution_id="e1") == (True, "")
+    assert it.wait_for("e1", state="dead")["pid"] == pid
+    assert hold.ended() == 143
 
 
 def test_a_start_waits_for_a_hold_that_comes_late(yarn: Node) -> None:

@@ -22,6 +22,7 @@ class Engine:
         self.asked: list[tuple[str, str]] = []
         self.withdrawn: list[str] = []
         self.room: dict[str, tuple[int, int]] = {}
+        self.states: dict[str, str] = {}
 
     def start(self, cluster: Any) -> None: ...
 
@@ -36,7 +37,13 @@ class Engine:
         self.withdrawn.append(request_id)
 
     def free(self, host: str) -> tuple[int, int]:
-        return self.room.get(host, (1000, 9))
+        return (0, 0) if host in self.states else self.room.get(host, (1000, 9))
+
+    def closed(self, host: str) -> str:
+        return f"it is {self.states[host]}" if host in self.states else ""
+
+    def state(self, host: str) -> str:
+        return self.states.get(host, "RUNNING")
 
 
 class Held:
@@ -113,6 +120,21 @@ def test_the_engines_reason_is_told_when_the_time_is_up(held: Held) -> None:
     ((name, (_, why)),) = held.told
     assert name == "on_request_expired"
     assert "YARN says that it is LOST" in why
+
+
+def test_a_host_that_the_engine_gives_nothing_on_is_closed_and_not_full(held: Held) -> None:
+    """A host whose agent isn't heard is told with what the engine says of it."""
+    held.engine.states = {"h1": "DECOMMISSIONING", "h3": "LOST"}
+    for request_id, host in (("r", "h1"), ("s", "h3"), ("t", None)):
+        held.requests.request(ResourceAsk(request_id, host, ("h2",), 400, 1, 10.0))
+    held.now = 11.0
+    held.requests.expire()
+    whys = [arguments[1] for _, arguments in held.told]
+    assert held.engine.asked == []
+    assert "h1: it is DECOMMISSIONING" in whys[0]
+    assert "h3: not registered, it is LOST" in whys[1]
+    assert "h1: it is DECOMMISSIONING; h2: left out" in whys[2]
+    assert "full" not in "".join(whys)
 
 
 def test_an_urgent_ask_that_the_engine_refuses_is_over(held: Held) -> None:
