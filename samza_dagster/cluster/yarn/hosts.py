@@ -293,6 +293,7 @@ class YarnHosts:
                 agent = self._agents[each.host]
                 if agent.container is None or agent.container.id != each.id:
                     agent.runs(each, now, ADOPTED_WORD_S)
+                agent.container = each  # the same one has another handle in another JVM
             elif each.id not in starting:
                 self._node_calls.submit(self._release_if_idle, each)
         for ask in [each for each in self._asks.values() if each.given is None]:
@@ -418,7 +419,7 @@ class YarnHosts:
             LOG.warning("%s on %s: %s", container.id, container.host, why)
             if ask.request_id is not None and wanted:
                 self._cluster.hold_refused(ask.request_id, ask.host, why)
-            elif agent.container is container:
+            elif agent.container is not None and agent.container.id == container.id:
                 agent.ended(time.monotonic(), why)
             self._application.release(container)
         elif ask.request_id is not None and not (
