@@ -36,7 +36,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-first-job test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-first-job test-yarn test-yarn-page test-yarn-long test-yarn-requests test-yarn-ours cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-yarn chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
@@ -123,8 +123,11 @@ test-standalone: $(STAMP) java ## standalone processors on a real ZooKeeper with
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
 
-test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (7 minutes)
-	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m "yarn and not nightyarn" --durations=0 --durations-min=1
+test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN, and ours there: each of its processes killed; PART="files" for some (11 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/integration/yarn_ours tests/e2e) -q -s -m "yarn and not nightyarn" --durations=0 --durations-min=1
+
+test-yarn-ours: $(STAMP) java ## our coordinator on YARN: NodeManagers that recover, a node that is decommissioned, a coordinator away until YARN ends the application (3 minutes)
+	@$(BIN)/python -m pytest tests/integration/yarn_ours_absent -q -s -m nightyarn --durations=0 --durations-min=1
 
 test-yarn-page: $(STAMP) java ## docs/howto/from-samza.md and yarn.md as they are written, on a real YARN (9 minutes)
 	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py tests/integration/yarn_ours/test_yarn_page.py -q -s -m nightyarn
@@ -141,6 +144,9 @@ absences: $(STAMP) java ## coordinator and broker away for a minute each, in eve
 chaos: $(STAMP) java ## FAULTS=n faults one after another on real containers, by SEED; judged from outside; BROKERS=3 on three of them; FENCING=lease for the same without the fence (EXPECT_OVERLAPS=1: fails without one)
 	@$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --fencing $(FENCING) --brokers $(BROKERS) $(if $(EXPECT_OVERLAPS),--expect-overlaps) \
 	  --json $(or $(RESULT),$(RESULTS)/chaos$(if $(filter-out broker,$(FENCING)),_$(FENCING))$(if $(filter 3,$(BROKERS)),_three_brokers).json)
+
+chaos-yarn: $(STAMP) java ## the same with our coordinator on a real YARN, whose parts are killed, too
+	@$(BIN)/python -m tests.chaos --yarn --faults $(FAULTS) --seed $(SEED) --json $(or $(RESULT),$(RESULTS)/chaos_yarn.json)
 
 chaos-blind: $(STAMP) java ## no fence but leases, by SEED: fails when the judge sees no two owners (4 minutes)
 	@$(BIN)/python -m tests.chaos --fencing lease --only "freeze host" --lease-ms 12000 --lasting 4 --faults $(BLIND_FAULTS) --seed $(SEED) \

@@ -113,8 +113,11 @@ LEVELS = (
     Level("e2e", 240, (_pytest("e2e"),)),
     Level(
         "yarn",
-        120,
-        (_pytest("yarn and not longyarn", "integration/yarn"),),
+        180,
+        (
+            _pytest("yarn and not longyarn", "integration/yarn"),
+            _pytest("yarn and not longyarn", "integration/yarn_ours"),
+        ),
         (sys.executable, "-m", "samza_dagster.sandbox.artifacts", "yarn", "samza-yarn"),
     ),
     Level(

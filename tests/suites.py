@@ -154,13 +154,19 @@ SUITES = (
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
     Suite("real faults", 370, ("make", "faults-real")),
     Suite("faults of standalone groups", 195, ("make", "test-standalone", "SHARE={day}/5")),
-    Suite("YARN", 300, ("make", "test-yarn")),
+    Suite("YARN", 510, ("make", "test-yarn")),
+    Suite("our coordinator on YARN, what is away", 150, ("make", "test-yarn-ours")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(
         *("chaos on three brokers", 370),
         ("make", "chaos", "BROKERS=3", "FAULTS=20", "SEED={seed}"),
         *("chaos_three_brokers.json", _chaos),
+    ),
+    Suite(
+        *("chaos on YARN", 420),
+        ("make", "chaos-yarn", "FAULTS=20", "SEED={seed}"),
+        *("chaos_yarn.json", _chaos),
     ),
     # 190 where it does no harm; it ends with the harm, once that is seen not to heal.
     Suite(

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -15,20 +16,26 @@ from rich.console import Console
 
 from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox.hosts import host_names
+from tests.chaos.acts import OwnActs
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
+from tests.chaos.cut_links import HELD
 from tests.chaos.report import Report, outcome
 from tests.chaos.run import ChaosRun
 from tests.chaos.schedule import (
     HOST_TIMEOUT_S,
     KINDS,
     LEASE_BOUND_S,
+    NODE_EXPIRY_S,
     OF_SEVERAL_BROKERS,
+    OF_YARN,
     Fault,
     schedule,
 )
+from tests.chaos.yarn_acts import YarnActs
 from tests.rig.broker import job_listeners
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
+from tests.rig.ours_on_yarn import JobOnYarn, ours_on_yarn
 from tests.rig.sandbox_job import SandboxJob
 
 LEASE_MS = 20_000
@@ -40,6 +47,11 @@ SETTINGS = {
     "cluster-manager.container.retry.count": "-1",
     "task.commit.ms": "1000",
 }
+ON_YARN = (
+    *OF_YARN,
+    *(k for k in KINDS if k not in HELD and k not in SET and k != "upgrade agent"),
+)
+"""No link is cut there and no clock is wrong, and agents are as the coordinator has them."""
 
 
 @click.command()
@@ -55,6 +67,7 @@ SETTINGS = {
     show_default=True,
     help="of three each may be away, and more may befall them",
 )
+@click.option("--yarn", is_flag=True, help="on a real YARN, whose parts are killed, too")
 @click.option("--lease-ms", type=click.IntRange(1_000), default=LEASE_MS, show_default=True)
 @click.option(
     "--lasting",
@@ -67,7 +80,7 @@ SETTINGS = {
     "--only",
     "kinds",
     multiple=True,
-    type=click.Choice((*KINDS, *OF_SEVERAL_BROKERS)),
+    type=click.Choice((*KINDS, *OF_SEVERAL_BROKERS, *OF_YARN)),
     help="these kinds alone",
 )
 @click.option(
@@ -88,6 +101,7 @@ def main(
     seed: int,
     fencing: str,
     brokers: str,
+    yarn: bool,
     lease_ms: int,
     lasting: float,
     kinds: tuple[str, ...],
@@ -100,9 +114,13 @@ def main(
     What ends it early, a SIGINT or SIGTERM too, leaves no process, and the report of what was
     seen by then; exit 1.
     """
-    possible = KINDS if brokers == "1" else (*OF_SEVERAL_BROKERS, *KINDS)
+    if yarn and brokers != "1":
+        raise click.UsageError("on YARN there is one broker")
+    possible = ON_YARN if yarn else KINDS if brokers == "1" else (*OF_SEVERAL_BROKERS, *KINDS)
     if beyond := [kind for kind in kinds if kind not in possible]:
-        raise click.UsageError(f"one broker can't suffer {', '.join(beyond)}: --brokers 3")
+        raise click.UsageError(
+            f"nobody there can suffer {', '.join(beyond)}: --brokers 3, or --yarn"
+        )
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     console = Console(stderr=True)
     report = Report(
@@ -118,9 +136,14 @@ def main(
         lease_s=lease_ms / 1000,
         fenced=fencing == "broker",
     )
-    told_whatever_happens(
-        report, lambda: run(report, planned, settings, skew_s, console.print), console, output
-    )
+
+    def go() -> None:
+        if yarn:
+            run_on_yarn(report, planned, settings, console.print)
+        else:
+            run(report, planned, settings, skew_s, console.print)
+
+    told_whatever_happens(report, go, console, output)
     sys.exit(0 if report.is_good else 1)
 
 
@@ -147,9 +170,32 @@ def run(
         ):
             job = SandboxJob(sandbox)
             try:
-                ChaosRun(job, links, clocks, report, say).go(planned)
+                ChaosRun(job, OwnActs(job, links, clocks), report, say).go(planned)
             finally:
                 job.close()
+
+
+def run_on_yarn(
+    report: Report,
+    planned: Iterable[Fault],
+    settings: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """The same on a YARN. With an even seed its NodeManagers recover: one that is back too late ends
+    what lived on.
+    """
+    of_yarn = {
+        "yarn.nm.liveness-monitor.expiry-interval-ms": str(round(NODE_EXPIRY_S * 1000)),
+        "yarn.nodemanager.recovery.enabled": str(report.seed % 2 == 0).lower(),
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as root,
+        ours_on_yarn(
+            Path(root), settings={**settings, **of_yarn}, fencing=report.fencing
+        ) as sandbox,
+        closing(JobOnYarn(sandbox)) as job,
+    ):
+        ChaosRun(job, YarnActs(job, Path(root) / "links"), report, say).go(planned)
 
 
 def told_whatever_happens(

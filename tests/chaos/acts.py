@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,36 +34,24 @@ ALONE_S = 1.0
 _LINK = "link of "
 
 
-class Acts:
-    """Everything that can befall one sandbox. Its agents are started anew, behind links to cut;
-    `broker_links` and `clocks` are those that it was brought up with.
+class Acts(ABC):
+    """What can befall the processes of a sandbox, whoever starts its agents.
+
+    `broker_links` are those that it was brought up with.
     """
 
-    def __init__(self, job: SandboxJob, broker_links: BrokerLinks, clocks: HostClocks) -> None:
+    def __init__(self, job: SandboxJob, broker_links: BrokerLinks) -> None:
         self._job = job
-        self._clocks = clocks
-        self._broker_links = broker_links
         self.brokers = BrokerActs(job, broker_links)
         """What befalls brokers themselves."""
         self._registry = job.sandbox.registry
-        self._files: dict[str, Path] = {}  # of the agents that were upgraded
-        self._links = CutLinks(
-            job.sandbox.files.url, {name: job.host_directory(name) for name in job.host_names}
-        )
-        for host in job.host_names:
-            job.kill_agent(host)
-            self._agent_again(host)
 
     def close(self) -> None:
-        """Lets go of the links between agents and coordinator."""
-        self._links.close()
+        """Lets go of what isn't the sandbox's own."""
+        return
 
     def carry_out(self, fault: Fault, taken: Collection[str]) -> Done | None:
         """Does it now, to one that isn't taken; None when all are."""
-        if fault.kind in HELD:
-            return self._cut(fault, HELD[fault.kind], taken)
-        if fault.kind in SET:
-            return self._set_clock(fault, taken)
         if self.brokers.has(fault):
             return self.brokers.carry_out(fault, taken)
         how, _, whom = fault.kind.partition(" ")
@@ -73,8 +62,6 @@ class Acts:
                 host = self._host(fault, taken)
                 if host is None:
                     return None
-                if how == "upgrade":
-                    return Done(host, frozenset({host}), self._upgrade(host))
                 undo = self._signal(how, self._agent(host), lambda: self._agent_again(host))
                 return Done(host, frozenset({host}), undo)
             case "host":
@@ -85,26 +72,34 @@ class Acts:
 
     def keep_up(self) -> list[str]:
         """What an init does: starts agents and coordinator that have ended; who that was."""
-        ended = [host for host in self._job.host_names if not self._agent(host)]
-        for host in ended:
-            self._agent_again(host)
+        ended = self._keep_hosts_up()
         if not self._registry.live(COORDINATOR):
             self._start_coordinator()
             ended.append(COORDINATOR)
         return ended
 
     def heal(self) -> None:
-        """Everything that should run does: nothing is stopped or held, agents, coordinator and
-        brokers are up.
-        """
-        self._links.heal()
-        self._broker_links.heal()
-        for host in self._job.host_names:
-            self._clocks.set_right(host)
+        """Everything that should run does: nothing is stopped, and all that an init starts is up."""
         for pid in self._all_pids():
-            _send(pid, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
         self.brokers.heal()
         self.keep_up()
+
+    @abstractmethod
+    def _agent(self, host: str) -> list[int]:
+        """The process ids of the host's agents: one, if it runs."""
+
+    @abstractmethod
+    def _agent_again(self, host: str) -> None:
+        """It isn't stopped any more, and runs."""
+
+    @abstractmethod
+    def _keep_hosts_up(self) -> list[str]:
+        """Starts what has ended there; who that was."""
+
+    @abstractmethod
+    def _zombie(self, pids: list[int]) -> Undo:
+        """All coordinators that run are frozen, and a spare waits for their silence."""
 
     # Whom
 
@@ -118,9 +113,6 @@ class Acts:
         ]
         free = busy or names
         return free[fault.victim % len(free)] if free else None
-
-    def _agent(self, host: str) -> list[int]:
-        return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
 
     def _all_pids(self) -> list[int]:
         found = self._job.containers(self._job.host_names)
@@ -153,29 +145,12 @@ class Acts:
             undo: Undo = held.close
         except PermissionError:
             undo = lambda: "died at once: no right to trace it"  # noqa: E731
-        _send(pid, signal.SIGKILL)
-        return undo
-
-    def _upgrade(self, host: str) -> Undo:
-        """Its agent becomes that of one file, built anew; its containers run on, for who has a lease."""
-        ran = [each.pid for each in self._job.containers([host])]
-        for pid in self._agent(host):
-            _send(pid, signal.SIGKILL)
-        until(f"the end of the agent of {host}", lambda: not self._agent(host))
-        file = self._job.host_directory(host) / "agent.pyz"
-        agent_archive.build().write(file)
-        self._files[host] = file
-        self._agent_again(host)
-
-        def undo() -> str:
-            self._agent_again(host)
-            return f"of {len(ran)} containers {sum(map(alive, ran))} run on"
-
+        send(pid, signal.SIGKILL)
         return undo
 
     def _to_host(self, host: str, how: str) -> Done:
         found = self._job.containers([host])
-        keepers = [*self._agent(host), *(each.warden for each in found)]
+        keepers = [*self._keepers(host), *(each.warden for each in found)]
         wake_keepers = self._signal(how, keepers, lambda: self._agent_again(host))
         wake_containers = self._signal(how, [each.pid for each in found])
 
@@ -187,6 +162,10 @@ class Acts:
 
         return Done(host, frozenset({host}), undo)
 
+    def _keepers(self, host: str) -> list[int]:
+        """Those of a host beside its wardens, the first to be stopped first."""
+        return self._agent(host)
+
     def _to_coordinator(self, how: str) -> Done:
         pids = [record.pid for record in self._registry.live(COORDINATOR)]
         if how == "zombie":
@@ -197,6 +176,92 @@ class Acts:
         else:
             undo = self._signal(how, pids, self._coordinator_again)
         return Done(COORDINATOR, frozenset({COORDINATOR}), undo)
+
+    def _coordinator_again(self) -> None:
+        for record in self._registry.live(COORDINATOR):
+            record.send(signal.SIGCONT)
+        if not self._registry.live(COORDINATOR):
+            self._start_coordinator()
+
+    def _start_coordinator(self) -> None:
+        self._job.sandbox.files.start(on_spawn=self._registry.add)
+
+    def _signal(self, how: str, pids: list[int], then: Callable[[], object] = str) -> Undo:
+        number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
+        for pid in pids:
+            send(pid, number)
+
+        def undo() -> None:
+            for pid in reversed(pids):  # who is looked after wakes before who looks after him
+                send(pid, signal.SIGCONT)
+            then()
+
+        return undo
+
+
+class OwnActs(Acts):
+    """On hosts whose agents are started here, anew, behind links to cut; `clocks` are the hosts'."""
+
+    def __init__(self, job: SandboxJob, broker_links: BrokerLinks, clocks: HostClocks) -> None:
+        super().__init__(job, broker_links)
+        self._clocks = clocks
+        self._broker_links = broker_links
+        self._files: dict[str, Path] = {}  # of the agents that were upgraded
+        self._links = CutLinks(
+            job.sandbox.files.url, {name: job.host_directory(name) for name in job.host_names}
+        )
+        for host in job.host_names:
+            job.kill_agent(host)
+            self._agent_again(host)
+
+    def close(self) -> None:
+        """Lets go of the links between agents and coordinator."""
+        self._links.close()
+
+    def carry_out(self, fault: Fault, taken: Collection[str]) -> Done | None:
+        """Does it now, to one that isn't taken; None when all are."""
+        if fault.kind in HELD:
+            return self._cut(fault, HELD[fault.kind], taken)
+        if fault.kind in SET:
+            return self._set_clock(fault, taken)
+        if fault.kind == "upgrade agent":
+            host = self._host(fault, taken)
+            return None if host is None else Done(host, frozenset({host}), self._upgrade(host))
+        return super().carry_out(fault, taken)
+
+    def heal(self) -> None:
+        """Nothing is held either, and clocks are right."""
+        self._links.heal()
+        self._broker_links.heal()
+        for host in self._job.host_names:
+            self._clocks.set_right(host)
+        super().heal()
+
+    def _agent(self, host: str) -> list[int]:
+        return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
+
+    def _keep_hosts_up(self) -> list[str]:
+        ended = [host for host in self._job.host_names if not self._agent(host)]
+        for host in ended:
+            self._agent_again(host)
+        return ended
+
+    def _upgrade(self, host: str) -> Undo:
+        """Its agent becomes that of one file, built anew; its containers run on, for who has a lease."""
+        ran = [each.pid for each in self._job.containers([host])]
+        for pid in self._agent(host):
+            send(pid, signal.SIGKILL)
+        until(f"the end of the agent of {host}", lambda: not self._agent(host))
+        file = self._job.host_directory(host) / "agent.pyz"
+        agent_archive.build().write(file)
+        self._files[host] = file
+        self._agent_again(host)
+
+        def undo() -> str:
+            self._agent_again(host)
+            return f"of {len(ran)} containers {sum(map(alive, ran))} run on"
+
+        return undo
 
     def _zombie(self, pids: list[int]) -> Undo:
         """All that run are frozen, and a spare waits for their silence."""
@@ -239,7 +304,7 @@ class Acts:
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):
-            _send(pid, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
         if not self._agent(host):
             self._job.simulated(host).start(
                 url_file=self._links.url_file(host),
@@ -249,29 +314,9 @@ class Acts:
                 program=self._files.get(host),
             )
 
-    def _coordinator_again(self) -> None:
-        for record in self._registry.live(COORDINATOR):
-            record.send(signal.SIGCONT)
-        if not self._registry.live(COORDINATOR):
-            self._start_coordinator()
 
-    def _start_coordinator(self) -> None:
-        self._job.sandbox.files.start(on_spawn=self._registry.add)
-
-    def _signal(self, how: str, pids: list[int], then: Callable[[], object] = str) -> Undo:
-        number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
-        for pid in pids:
-            _send(pid, number)
-
-        def undo() -> None:
-            for pid in reversed(pids):  # who is looked after wakes before who looks after him
-                _send(pid, signal.SIGCONT)
-            then()
-
-        return undo
-
-
-def _send(pid: int, number: signal.Signals) -> None:
+def send(pid: int, number: signal.Signals) -> None:
+    """To one that may have ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

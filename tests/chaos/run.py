@@ -12,8 +12,6 @@ from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
-from tests.chaos.broker_links import BrokerLinks
-from tests.chaos.clocks import HostClocks
 from tests.chaos.in_force import CarriedOut, InForce
 from tests.chaos.owners import Log, batches_of_leader, judged, reigns, uncertified
 from tests.chaos.report import Report, befell, outcome, same_host
@@ -40,15 +38,14 @@ class ChaosRun:
     def __init__(
         self,
         job: SandboxJob,
-        links: BrokerLinks,
-        clocks: HostClocks,
+        acts: Acts,
         report: Report,
         say: Callable[[str], None],
     ) -> None:
         self._job = job
         self._report = report
         self._say = say
-        self._acts = Acts(job, links, clocks)
+        self._acts = acts
         self._judge = Judge(job.connection.bootstrap_servers)
         self._owners: dict[str, set[str]] = {}
         self._doubt = ""

@@ -58,6 +58,17 @@ OF_SEVERAL_BROKERS = (
 longer than its session, after which its controller fences it; `empty`: killed, and back without its data; `roll`:
 each in turn, in order. `cut off broker`: one, from the containers of one host.
 """
+OF_YARN = (
+    "lose node manager",
+    "restart resource manager",
+    "freeze gateway",
+    "kill node manager",
+    "kill gateway",
+)
+"""What else can befall a job whose containers are YARN's. A NodeManager and the ResourceManager are
+killed alone; `lose`: for longer than the ResourceManager waits for a node. `gateway`: the JVM through which
+the coordinator speaks with YARN.
+"""
 """`stop` and `freeze` are SIGSTOP, and SIGCONT when it is over; `kill` is SIGKILL.
 
 `cut off`, `deafen` and `mute`: what one that lives and its server send each other is held
@@ -69,6 +80,8 @@ is frozen until a spare leads.
 """
 HOST_TIMEOUT_S = 10.0
 """After such a silence a host is lost."""
+NODE_EXPIRY_S = 8.0
+"""After such a silence of its NodeManager a node is LOST for YARN's ResourceManager."""
 BROKER_SESSION_S = 6.0
 """So long a broker may be silent before its controller fences it (`broker_settings`)."""
 ELECTION_S = 4.0
@@ -151,7 +164,7 @@ def schedule(
     fenced: bool = True,
 ) -> Iterator[Fault]:
     """Each kind once before any comes again, the worst ones first, by turns with those of several
-    brokers; then each as often as the others.
+    brokers or of YARN; then each as often as the others.
 
     `lasting`: so many times as long, the same faults else. `lease_s`: what some last longer
     than (`_outlasting_s`). Not `fenced`, with leases alone: the same kinds, victims and
@@ -180,7 +193,7 @@ def _drawn(
         kind = deck.pop(0)
         part = lots.uniform(0.2, 1.0)
         at_times = _FROZEN_HOST_OUTLASTS if kind == "freeze host" else _OUTLASTS
-        always = kind == "zombie leader" or kind in OUTLAST_A_SESSION
+        always = kind in ("zombie leader", "lose node manager", *OUTLAST_A_SESSION)
         outlasts = lots.random() < at_times or kind not in seen or always
         seen.add(kind)
         longer_s = _outlasting_s(kind, part, lease_s, fenced=fenced) if outlasts else None
@@ -206,6 +219,8 @@ def _outlasting_s(kind: str, part: float, lease_s: float, *, fenced: bool) -> fl
         return lease_s + LEASE_BOUND_S + START_S + 6.0 * part
     if kind in OUTLAST_A_SESSION:
         return BROKER_SESSION_S + ELECTION_S + 6.0 * part
+    if kind == "lose node manager":
+        return NODE_EXPIRY_S * (1.4 + 0.6 * part)
     if kind == "kill host":
         return HOST_TIMEOUT_S * (1.2 + 0.6 * part)
     if kind in (*OUTLAST_A_LEASE, "zombie leader") or (fenced and kind == KEEPERLESS):
@@ -229,14 +244,15 @@ def _is_apart(one: Fault, other: Fault) -> bool:
 
 
 def _deck(lots: random.Random, kinds: tuple[str, ...], *, worst_first: bool) -> list[str]:
-    """What several brokers alone can suffer comes by turns with the worst, so beside it, too."""
+    """What several brokers, or YARN, alone can suffer comes by turns with the worst, so beside it, too."""
     if not worst_first:
         deck = list(kinds)
         lots.shuffle(deck)
         return deck
-    piles = [[k for k in kinds if k in pile] for pile in (OF_SEVERAL_BROKERS, WORST, OTHERS)]
+    some = (*OF_SEVERAL_BROKERS, *OF_YARN)
+    piles = [[k for k in kinds if k in pile] for pile in (some, WORST, OTHERS)]
     for pile in piles:
         lots.shuffle(pile)
-    several, worst, others = piles
-    by_turns = [kind for pair in zip_longest(several, worst) for kind in pair if kind]
+    special, worst, others = piles
+    by_turns = [kind for pair in zip_longest(special, worst) for kind in pair if kind]
     return [*by_turns, *others]

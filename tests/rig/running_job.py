@@ -53,7 +53,7 @@ class RunningJob:
 
     def host_directory(self, host: str) -> Path:
         """What the agent of a host keeps."""
-        return self._simulated[host].directory
+        return self._simulated[host].agent_directory
 
     def state_dir(self, host: str) -> Path:
         """Where the containers of a host keep their stores."""

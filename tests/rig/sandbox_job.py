@@ -59,7 +59,9 @@ class SandboxJob(RunningJob):
         # As an outsider: the coordinator's own login is for the coordinator.
         servers = str(sandbox.status()["bootstrap_servers"])
         self.connection = demo_job.connection(servers)
-        self.witness = KernelWitness(sandbox.directory / "hosts") if watched else None
+        host = sandbox.hosts[0]
+        agent = str(host.agent_directory.relative_to(host.directory))
+        self.witness = KernelWitness(host.directory.parent, agent) if watched else None
 
     def last_words(self) -> str:
         """The ends of the logs of containers that failed, and of those that run."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.model import StatusCode
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -21,7 +20,10 @@ from tests.rig.ours_on_yarn import (
     cluster,
     free_host,
     node_states,
+    place,
     processors,
+    running,
+    undisturbed,
     witnessed,
 )
 from tests.rig.pace import PACE
@@ -30,21 +32,14 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.yarn
 
 
-def place(client: PlacementClient, processor: str, destination: str) -> None:
-    """Places and demands SUCCEEDED."""
-    request = client.place(processor, destination)
-    answer = client.wait(request.uuid, timeout_s=60 * PACE)
-    assert answer.status_code is StatusCode.SUCCEEDED, answer
-
-
 def test_agents_and_containers_are_containers_of_one_application(sandbox: Sandbox) -> None:
     facts = sandbox.status()
     assert facts["state"] == "up"
     assert all_run(sandbox)
     found = application(sandbox)
     assert (found["state"], found["runningContainers"]) == ("RUNNING", len(facts["hosts"]) + CONTAINERS)  # fmt: skip
-    running = facts["processors"]
-    assert running["0"]["host"] != running["0-0"]["host"]
+    placed = facts["processors"]
+    assert placed["0"]["host"] != placed["0-0"]["host"]
     assert {each["state"] for each in facts["hosts"].values()} == {"alive"}
     assert {each["memory_mb"] for each in facts["hosts"].values()} == {HOST_MEMORY_MB + AGENT_MEMORY_MB}  # fmt: skip
 
@@ -77,7 +72,7 @@ def test_a_node_managers_death_alone_is_no_containers_death(
         whole = len(sandbox.hosts) + CONTAINERS
         until(
             "YARN has given up what ran there",
-            lambda: application(sandbox)["runningContainers"] <= whole - lost,
+            lambda: running(sandbox) <= whole - lost,
             seconds=60,
         )
         assert {p: each["pid"] for p, each in processors(sandbox).items()} == {
@@ -94,21 +89,18 @@ def test_a_node_managers_death_alone_is_no_containers_death(
 def test_a_resource_manager_that_is_started_again_goes_on_with_the_application(
     sandbox: Sandbox, client: PlacementClient, judge: Judge
 ) -> None:
-    with witnessed(sandbox):
-        before, application_id = processors(sandbox), application(sandbox)["id"]
+    with undisturbed(sandbox):
         cluster(sandbox).kill_resource_manager()
         cluster(sandbox).start_resource_manager()
         until(
-            "the application runs",
-            lambda: application(sandbox).get("state") == "RUNNING",
-            seconds=60,
+            "the application runs, and its nodes are back",
+            lambda: (
+                application(sandbox).get("state") == "RUNNING"
+                and node_states(sandbox) == {"RUNNING"}
+            ),
+            seconds=90,
         )
-        assert application(sandbox)["id"] == application_id
-        assert {p: each["pid"] for p, each in processors(sandbox).items()} == {
-            p: each["pid"] for p, each in before.items()
-        }
-        # Nodes come back as each has noticed, half a minute later by YARN's defaults.
-        until("its nodes are back", lambda: node_states(sandbox) == {"RUNNING"}, seconds=90)
+    with witnessed(sandbox):
         place(client, "0", free_host(sandbox, "0"))
         assert judge.judge(deadline_s=90 * PACE).is_good
 
@@ -131,3 +123,5 @@ def test_a_host_that_is_lost_takes_its_containers_along_and_the_standby_takes_ov
             seconds=120,
         )
         assert judge.judge(deadline_s=120 * PACE).is_good
+        cluster(sandbox).start_node(host)
+        until("it is back, and its agent is heard", lambda: all_run(sandbox), seconds=60)

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.chaos.__main__ import ON_YARN
+from tests.chaos.clocks import SET
+from tests.chaos.cut_links import HELD
 from tests.chaos.in_force import CarriedOut, Done, InForce
 from tests.chaos.schedule import (
     KINDS,
+    NODE_EXPIRY_S,
+    OF_YARN,
     Fault,
     schedule,
 )
@@ -29,6 +34,16 @@ def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
     assert set(counted) == set(KINDS)
     assert max(counted.values()) - min(counted.values()) <= 1
     assert any(fault.next_after_s for fault in faults), "some begin beside the one before"
+
+
+def test_on_yarn_each_kind_comes_once_before_any_comes_again() -> None:
+    """Those of YARN's own parts by turns with the worst; a node that is lost is so for long enough."""
+    faults = list(schedule(5, len(ON_YARN), ON_YARN))
+    assert sorted(fault.kind for fault in faults) == sorted(ON_YARN)
+    assert {fault.kind for fault in faults[: 2 * len(OF_YARN)]} >= set(OF_YARN)
+    assert not set(ON_YARN) & {*HELD, *SET, "upgrade agent"}
+    (lost,) = (fault for fault in faults if fault.kind == "lose node manager")
+    assert lost.hold_s > NODE_EXPIRY_S
 
 
 class Sandbox:
