@@ -388,7 +388,8 @@ class YarnHosts:
 
     def _refuse_late(self, now: float) -> None:
         for held in list(self._holds.values()):
-            if now - held.since > _HOLD_WITHIN_S:
+            # Of one that YARN gave, its start tells how it ends.
+            if held.ask.id in self._asks and now - held.since > _HOLD_WITHIN_S:
                 memory_mb, cores = self.free(held.ask.host)
                 self._refuse(
                     held.request_id, held.ask.host,
