@@ -28,15 +28,17 @@ class Recorded(NamedTuple):
 
 
 class Delays:
-    """Carries out calls later, on one thread, and remembers during which times any were pending."""
+    """Carries out calls later, on one thread, and remembers during which times any were pending.
+
+    One that a busy machine carries out late counts until it was due.
+    """
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._due: list[tuple[float, int, float, Callable[[], None]]] = []
-        self._passing: dict[int, float] = {}
-        self._past: list[Interval] = []
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._known: list[Interval] = []
         threading.Thread(target=self._run, name="delays", daemon=True).start()
 
     def later(self, taken: Recorded | float, call: Callable[[], None]) -> float:
@@ -44,24 +46,22 @@ class Delays:
         with self._changed:
             began, number = time.monotonic(), next(self._numbers)
             due = began + self._seconds(taken)
-            heapq.heappush(self._due, (due, number, began, call))
+            heapq.heappush(self._due, (due, number, call))
+            self._known.append((began, due))
             self._changed.notify()
             return due
 
     def wait(self, taken: Recorded | float) -> None:
         """Return after as long as that takes."""
         with self._changed:
-            number, seconds = next(self._numbers), self._seconds(taken)
-            self._passing[number] = time.monotonic()
+            began, seconds = time.monotonic(), self._seconds(taken)
+            self._known.append((began, began + seconds))
         time.sleep(seconds)
-        with self._changed:
-            self._past.append((self._passing.pop(number), time.monotonic()))
 
     def pending(self, began: float, ended: float) -> list[Interval]:
         """Return the times between these moments at which anything was pending."""
         with self._changed:
-            open_ = [since for _, _, since, _ in self._due] + list(self._passing.values())
-            return union([*self._past, *((since, ended) for since in open_)], began, ended)
+            return union(self._known, began, ended)
 
     def _seconds(self, taken: Recorded | float) -> float:
         return taken.draw(self._chance) if isinstance(taken, Recorded) else taken
@@ -71,10 +71,8 @@ class Delays:
             with self._changed:
                 while (left := self._left()) is None or left > 0:
                     self._changed.wait(left)
-                _, _, began, call = heapq.heappop(self._due)
+                _, _, call = heapq.heappop(self._due)
             call()
-            with self._changed:
-                self._past.append((began, time.monotonic()))
 
     def _left(self) -> float | None:
         return self._due[0][0] - time.monotonic() if self._due else None

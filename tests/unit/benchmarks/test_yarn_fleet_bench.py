@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import threading
+import time
 from random import Random
 
 import pytest
@@ -36,15 +37,23 @@ def test_a_recorded_time_is_drawn_about_its_median_and_never_above_its_most() ->
     assert max(drawn) <= 0.6
 
 
-def test_what_is_waited_for_is_pending_from_its_begin_until_it_has_happened() -> None:
+def test_what_is_waited_for_is_pending_until_it_is_due_and_happens_then() -> None:
     delays, done = Delays(seed=1), threading.Event()
+    began = time.monotonic()
     due = delays.later(0.05, done.set)
-    ((_, until_now),) = delays.pending(due - 1.0, due - 0.01)
-    assert until_now == due - 0.01
     assert done.wait(10)
-    delays.wait(0.001)  # its own time is on record after that of the call before
-    pending = delays.pending(due - 1.0, due + 60.0)
-    assert 0.05 <= sum(until - since for since, until in pending) < 30.0
+    assert time.monotonic() >= due
+    ((since, until),) = delays.pending(began, due + 60.0)
+    assert since >= began
+    assert until == due
+
+
+def test_one_that_is_due_sooner_does_not_wait_for_one_that_was_asked_before() -> None:
+    delays, done = Delays(seed=1), threading.Event()
+    late = delays.later(3_600.0, done.clear)
+    delays.later(0.01, done.set)
+    assert done.wait(10)
+    assert delays.pending(late - 1.0, late + 1.0) == [(late - 1.0, late)]
 
 
 def test_two_of_one_group_on_a_host_are_found() -> None:
