@@ -95,6 +95,10 @@ bench-fleet: $(STAMP) java ## one component of 200 jobs: to load beside a bare D
 bench-lag: $(STAMP) java ## where all standbys of 1,000 jobs are, out of RECORDS metrics records in a real broker, beside a plain Python consumer (250,000: 5 minutes)
 	@$(BIN)/python -m benchmarks.lag $(if $(RECORDS),--records $(RECORDS)) --json $(or $(RESULT),$(RESULTS)/lag.json)
 
+.PHONY: bench-yarn-fleet
+bench-yarn-fleet: $(STAMP) java ## 500 containers on 50 nodes of a simulated YARN by our coordinator: deployed, 10 nodes drained, and the coordinator's own share (3 minutes)
+	@$(BIN)/python -m benchmarks.yarn_fleet --json $(or $(RESULT),$(RESULTS)/yarn_fleet.json)
+
 .PHONY: bench-yarn
 bench-yarn: $(STAMP) java ## our coordinator beside Samza's own Application Master on one YARN, in turns (45 minutes)
 	@$(BIN)/python -m benchmarks.vs_samza_am --json $(or $(RESULT),$(RESULTS)/vs_samza_am.json)

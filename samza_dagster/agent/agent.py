@@ -6,19 +6,17 @@ their lease, and the next agent of the same directory adopts them.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
 import signal
 import threading
 from pathlib import Path
-from typing import Callable, Generator, NamedTuple, Optional, Tuple
+from typing import Callable, NamedTuple, Optional, Tuple
 
 from samza_dagster.agent import (
     container_log,
     container_server,
-    holds,
     hosts_file,
     metrics,
     procfs,
@@ -37,32 +35,24 @@ _END_S = 3.0
 
 
 class AgentSettings(NamedTuple):
-    """What an agent is started with.
-
-    `read_url` and `read_token` give the coordinator's URL and the job's token as they are then.
-    """
+    """What an agent is started with."""
 
     host: str
     directory: Path
     state_dir: Path
     memory_mb: int
     cores: int
-    read_url: Callable[[], str]
-    read_token: Callable[[], str]
+    coordinator_url_file: Path
+    token_file: Path
     longest_lease_s: float = 3600.0
     fault_domain: str = ""
     parked_s: float = PARKED_S
     container_log_mb: int = container_log.KEPT_MB
     metrics_listen: Optional[Tuple[str, int]] = None
-    wardens_outside: bool = False
 
 
 class AlreadyRunning(Exception):
     """Another agent has the directory."""
-
-
-class CannotStart(Exception):
-    """The host refuses what the agent needs; its text says what and why."""
 
 
 class ThreadDied(Exception):
@@ -91,21 +81,21 @@ class Threads:
 
 
 def run(settings: AgentSettings) -> None:
-    """Until SIGTERM or SIGINT.
+    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`.
 
-    With wardens outside it ends another agent that has the directory: the cluster's engine may
-    have lost sight of that one, which then calls a coordinator that leads no more, for ever.
-
-    Raises `AlreadyRunning`, `CannotStart`, `program.Replaced` and `ThreadDied`.
+    In a container of the cluster's engine it ends another agent that has the directory: the engine
+    may have lost sight of that one, which then calls a coordinator that leads no more, for ever.
     """
     directory = settings.directory
-    with _needed("{} can't be written".format(directory)):
-        directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(0o700)
-        lock = _claim(directory, instead=settings.wardens_outside)
-    with _needed("{} can't be written".format(settings.state_dir)):
-        settings.state_dir.mkdir(parents=True, exist_ok=True)
-    wardens = None if settings.wardens_outside else program.of_wardens(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    other = running(directory)
+    if other is not None and "CONTAINER_ID" in os.environ:
+        LOG.warning("another agent, pid %s, has %s: it is ended", other.pid, directory)
+        _end(procfs.ProcessHandle(other))
+    lock = _claim(directory)
+    wardens = program.of_wardens(directory)
     program.keep_source()
     kept = read_json(directory / "port.json") or {}
     port = kept.get("port")
@@ -124,14 +114,13 @@ def run(settings: AgentSettings) -> None:
         url_of=lambda execution_id: "http://127.0.0.1:{}/c/{}/".format(bound, execution_id),
         parked_s=settings.parked_s,
         wardens=wardens,
-        wardens_outside=settings.wardens_outside,
     )
     supervisor.adopt()
     server.gate = supervisor.gate
     link = CoordinatorLink(
         supervisor,
-        read_url=settings.read_url,
-        read_token=settings.read_token,
+        url_file=settings.coordinator_url_file,
+        token_file=settings.token_file,
         longest_lease_s=settings.longest_lease_s,
         fault_domain=settings.fault_domain,
     )
@@ -163,10 +152,8 @@ def run(settings: AgentSettings) -> None:
         (keep_logs, "logs"),
     ):
         threads.start(target, name)
-    if supervisor.holds is not None:
-        with _needed("{} can't be listened on".format(directory / holds.SOCKET)):
-            supervisor.holds.listen()
-        threads.start(supervisor.holds.serve, "holds")
+    supervisor.holds.listen()
+    threads.start(supervisor.holds.serve, "holds")
     me = procfs.name_of(os.getpid())
     assert me is not None  # we run
     write_json(
@@ -190,36 +177,21 @@ def run(settings: AgentSettings) -> None:
     os.close(lock)
 
 
-@contextlib.contextmanager
-def _needed(without: str) -> Generator[None, None, None]:
-    try:
-        yield
-    except OSError as error:
-        raise CannotStart("{}: {}".format(without, error.strerror or error)) from error
-
-
-def _claim(directory: Path, *, instead: bool) -> int:
-    """The lock of the directory; `instead`: after the end of the agent that has it."""
-    descriptor = os.open(str(directory / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    for attempt in (1, 2):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            other = running(directory) if instead and attempt == 1 else None
-            if other is None:
-                break
-            LOG.warning("another agent, pid %s, has %s: it is ended", other.pid, directory)
-            _end(procfs.ProcessHandle(other))
-    os.close(descriptor)
-    raise AlreadyRunning(str(directory))
-
-
 def _end(agent: procfs.ProcessHandle) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         agent.send(number)
         if agent.wait(_END_S):
             return
+
+
+def _claim(directory: Path) -> int:
+    descriptor = os.open(str(directory / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AlreadyRunning(str(directory)) from None
+    return descriptor
 
 
 def running(directory: Path) -> Optional[procfs.ProcessName]:

@@ -1,83 +1,24 @@
-"""Secrets of a Hadoop credentials file, as a container of YARN finds it at `$HADOOP_TOKEN_FILE_LOCATION`.
-
-The file has the magic `HDTS` and a version, then what `Credentials.writeTokenStorageToStream`
-of Hadoop writes as version 0: a count of tokens, each with its alias, and a count of secrets,
-each with its alias. Counts and lengths are Hadoop's variable-length numbers
-(`WritableUtils.writeVLong`). Version 1, a protocol buffer, isn't read.
-"""
+"""The job's token: alone in a file, or a secret of the Hadoop credentials of a container of YARN."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict
 
+_ALIAS = b"samza-dagster.token"
 _MAGIC = b"HDTS"
-_WRITABLE = 0
 
 
-class CredentialsError(ValueError):
-    """A credentials file that can't be used; its text says which and why."""
+def read_token(path: Path) -> str:
+    """Return the token. Raises `ValueError` for credentials without it, and `OSError`.
 
-
-def secret(path: Path, alias: str) -> str:
-    """Return the secret that the file has under `alias`, as text.
-
-    Raises `CredentialsError` for a file of another format or without it, and `OSError`.
+    Of credentials only version 0 (writable) is read: a secret is its alias and its value, each
+    behind its length, which is one byte up to 112.
     """
-    try:
-        found = secrets(path.read_bytes())
-    except CredentialsError as error:
-        raise CredentialsError("{}: {}".format(path, error)) from None
-    if alias not in found:
-        raise CredentialsError("{}: no secret {!r} in it".format(path, alias))
-    try:
-        return found[alias].decode("utf-8").strip()
-    except UnicodeDecodeError:
-        raise CredentialsError("{}: secret {!r} is no text".format(path, alias)) from None
-
-
-def secrets(content: bytes) -> Dict[str, bytes]:
-    """Return alias → secret. Raises `CredentialsError`."""
-    reader = _Reader(content)
-    if reader.take(len(_MAGIC)) != _MAGIC:
-        raise CredentialsError("no credentials of Hadoop: it doesn't begin with HDTS")
-    version = reader.take(1)[0]
-    if version != _WRITABLE:
-        raise CredentialsError(
-            "version {} isn't understood, only {} (writable)".format(version, _WRITABLE)
-        )
-    for _ in range(reader.number()):
-        # Alias; then of the token identifier, password, kind and service.
-        for _ in range(5):
-            reader.block()
-    return {
-        reader.block().decode("utf-8", "replace"): reader.block() for _ in range(reader.number())
-    }
-
-
-class _Reader:
-    """What is left to read of a file."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
-
-    def take(self, length: int) -> bytes:
-        end = self._at + length
-        if length < 0 or end > len(self._content):
-            raise CredentialsError("it ends too early, or a length in it is wrong")
-        taken = self._content[self._at : end]
-        self._at = end
-        return taken
-
-    def block(self) -> bytes:
-        return self.take(self.number())
-
-    def number(self) -> int:
-        """As `WritableUtils.readVLong`: one byte from -112 on, else how many follow."""
-        first = int.from_bytes(self.take(1), "big", signed=True)
-        if first >= -112:
-            return first
-        is_negative = first < -120
-        value = int.from_bytes(self.take(-first - (120 if is_negative else 112)), "big")
-        return ~value if is_negative else value
+    content = path.read_bytes()
+    if content.startswith(_MAGIC):
+        before, _, behind = content.partition(bytes([len(_ALIAS)]) + _ALIAS)
+        if not behind or before[len(_MAGIC)] != 0 or len(behind) <= behind[0]:
+            text = "{}: no secret {} in it, in Hadoop's format of version 0"
+            raise ValueError(text.format(path, _ALIAS.decode("ascii")))
+        content = behind[1 : 1 + behind[0]]
+    return content.decode("utf-8").strip()

@@ -92,31 +92,29 @@ def _examine_launch(
             except OSError as error:  # it was the only one that could have run it
                 LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
                 return ProcessFinding(FAILED, why)
-    elif found.warden_by is not None and found.read_end() is None:
-        _examine_wait(found, found.warden_by, lease_left_s, now)
-    elif found.read_end() is None and not found.bar(_NEVER_STARTED):
-        # Started by an agent before this one, and about to write its record, or hung.
-        claimant = found.take_claimant()
-        if claimant is not None and found.stop_asked:
-            claimant.send(signal.SIGTERM)
+    elif found.read_end() is None:
+        never = _NEVER_STARTED if found.hold is None else _unawaited(found, lease_left_s, now)
+        if never is None or not found.bar(never):
+            # Started by an agent before this one, and about to write its record, or hung.
+            claimant = found.take_claimant()
+            if claimant is not None and found.stop_asked:
+                claimant.send(signal.SIGTERM)
     end = found.read_end()
     if end is None or found.read_processes():
         return None
     return ProcessFinding(FAILED, str(end.get("why", "")))
 
 
-def _examine_wait(
-    found: HostedIncarnation, warden_by: float, lease_left_s: Optional[float], now: float
-) -> None:
-    """Bar it when its hold is late or not needed any more; else look whether that is its warden.
-
-    An earlier agent may have handed it to the hold.
-    """
-    why = _STOPPED if found.stop_asked else _overdue(found, lease_left_s, now)
-    if why is None and now >= warden_by:
-        why = _NO_WARDEN.format(WARDEN_WITHIN_S)
-    if why is None or not found.bar(why):
-        found.take_claimant()
+def _unawaited(
+    found: HostedIncarnation, lease_left_s: Optional[float], now: float
+) -> Optional[str]:
+    """Return why its hold is late or not needed any more; None while it may become its warden."""
+    if found.warden_by is None:
+        found.warden_by = now + WARDEN_WITHIN_S
+    if found.stop_asked:
+        return _STOPPED
+    late = _NO_WARDEN.format(WARDEN_WITHIN_S) if now >= found.warden_by else None
+    return _overdue(found, lease_left_s, now) or late
 
 
 def _kill_launching(

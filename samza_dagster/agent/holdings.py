@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Collection, Dict, Optional
 
 from samza_dagster.agent import journal
 from samza_dagster.agent.files import UnreadableFile, read_record, write_json
@@ -49,16 +49,13 @@ class Holdings:
         """Frees what a dead incarnation used; what can't be recorded is freed by a later look."""
         self._free(self.ledger.bury(execution_id))
 
-    def take_back(self, started: Iterable[str]) -> None:
-        """Undo the starts that an earlier agent had begun and that aren't among `started`.
-
-        They weren't acknowledged, so the coordinator repeats them, or gives the resource back.
-        """
-        recorded, ledger = set(started), self.ledger
-        for reservation in self.ledger.held:
+    def take_back(self, started: Collection[str]) -> None:
+        """Undo the starts that an earlier agent had only begun: the coordinator repeats them."""
+        ledger = self.ledger
+        for reservation in ledger.held:
             user = reservation.execution_id
-            if user is not None and user not in recorded:
-                ledger = ledger.take_back(user)
+            if user is not None and user not in started:
+                ledger = ledger.use(reservation.request_id, None)
         self._free(ledger)
 
     def drop(self, request_id: str) -> None:

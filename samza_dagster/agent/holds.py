@@ -5,10 +5,9 @@ of its node, tells the engine's id of that container, and waits. When an incarna
 on these resources, the agent sends the incarnation's directory, and the same process becomes
 the warden: so the engine counts what the container uses, and can end it.
 
-Both sides are here. The agent listens on `holds.sock` in its directory, and the kernel says
-which process has connected. Each side sends one line of JSON: the hold
-`{"version": 1, "hold": "<id>"}`, the agent `{"incarnation": "<directory>"}` or
-`{"end": "<why>"}`. The connection stays open until the warden's container runs.
+Both sides are here. Each sends one line of JSON: the hold `{"version": 1, "hold": "<id>"}`, the
+agent `{"incarnation": "<directory>"}` or `{"end": "<why>"}`. The connection stays open until the
+warden's container runs.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Set, Tuple
 
 from samza_dagster.agent import procfs
+from samza_dagster.agent.files import read_json
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.protocol import VERSION, ProtocolError, check_name, is_understood
 from samza_dagster.agent.roster import Roster
-from samza_dagster.agent.wakeup import WakeUp
 from samza_dagster.agent.warden import Warden
 
 LOG = logging.getLogger("samza_dagster.agent")
@@ -42,9 +41,6 @@ NAMED_WITHIN_S = 60.0
 """A reservation names a hold by then, or the coordinator knows nothing of it."""
 _RECONNECT_S = 0.5
 _AGENTLESS_S = 600.0
-_ACCEPT_AGAIN_S = 1.0
-_REMEMBERED = 10_000
-_MAX_HELLO = 1024
 
 
 @contextlib.contextmanager
@@ -61,78 +57,22 @@ def _line(value: Dict[str, Any]) -> bytes:
     return json.dumps(value).encode("ascii") + b"\n"
 
 
-def _remember(memory: Dict[str, None], hold: str) -> None:
-    """Put it last; forget the first when there are too many."""
-    memory.pop(hold, None)
-    memory[hold] = None
-    if len(memory) > _REMEMBERED:
-        del memory[next(iter(memory))]
-
-
 # The agent's side
 
 
-class _Connection:
-    """One process that has connected; `hold` is None until it has told which one it is."""
+class _Waiting(NamedTuple):
+    """The process of a hold; `since` is monotonic."""
 
-    def __init__(self, peer: socket.socket, since: float) -> None:
-        peer.setblocking(False)
-        self.peer = peer
-        self.since = since  # monotonic
-        self.hold: Optional[str] = None
-        self.process: Optional[procfs.ProcessName] = None
-        self._received = b""
-
-    def read(self) -> bool:
-        """Take what has arrived; return False once the process has gone. Raises `ProtocolError`."""
-        try:
-            while True:
-                received = self.peer.recv(_MAX_HELLO)
-                if not received:
-                    return False
-                if self.hold is None:
-                    self._received += received
-                    self._take_hello()
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-
-    def _take_hello(self) -> None:
-        line, end, _ = self._received.partition(b"\n")
-        if not end and len(line) < _MAX_HELLO:
-            return
-        try:
-            hello: Any = json.loads(line)
-            version, hold = hello["version"], hello["hold"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ProtocolError("a line with version and hold is needed") from None
-        if not is_understood(version):
-            raise ProtocolError(
-                "version: {!r} is more than one from ours, {}".format(version, VERSION)
-            )
-        check_name(hold, "hold")
-        credentials = self.peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        pid: int = struct.unpack("3i", credentials)[0]
-        if pid == 0:
-            raise ProtocolError("its process can't be seen from here: another pid namespace")
-        # The pid is this process's: `read` goes on, and finds out if it has gone meanwhile.
-        self.process = procfs.name_of(pid)
-        self.hold = hold
-
-    def send(self, value: Dict[str, Any]) -> bool:
-        """Send a line; return False when the process has gone."""
-        try:
-            return self.read() and self.peer.send(_line(value)) > 0
-        except (OSError, ProtocolError):
-            return False
+    process: procfs.ProcessName
+    peer: socket.socket
+    since: float
 
 
 class Holds:
     """The holds of one host that wait.
 
-    `listen` and `serve` take the agent's lock; all else is called under it. So is
-    `on_connected`, when one more hold waits.
+    `listen` and `serve` take the agent's lock; all else is called under it. `on_change` is called
+    without it, when a hold has connected or gone, or has started its container.
     """
 
     def __init__(
@@ -143,17 +83,16 @@ class Holds:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.on_connected: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._directory = directory
         self._roster = roster
         self._holdings = holdings
         self._monotonic = monotonic
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connections: List[_Connection] = []
-        self._seen: Dict[str, None] = {}  # have connected, to an earlier agent maybe
-        self._named: Dict[str, None] = {}  # were named by a reservation
+        self._waiting: Dict[str, _Waiting] = {}
+        self._seen: Set[str] = set()  # have connected, to an earlier agent maybe
+        self._named: Set[str] = set()  # were named by a reservation
         self._absent_since: Dict[str, float] = {}
-        self._wakeup = WakeUp()
 
     def listen(self) -> None:
         """Take connections from now on, and expect those that are reserved. Raises `OSError`."""
@@ -163,137 +102,110 @@ class Holds:
             self._listener.bind(address)
             os.chmod(SOCKET, 0o600, dir_fd=directory)
         self._listener.listen(128)
-        self._listener.setblocking(False)
         with self._roster.changed:
-            self._note_named()
-            self._seen.update(self._named)
-            self._roster.on_tell = self._note_change
-            self._drop_absent(self._monotonic())  # drops none: their time begins
+            self._named = {each.hold for each in self._holdings.ledger.held if each.hold}
+            self._seen = set(self._named)
+            self.look()  # drops none: their time begins
 
     def serve(self) -> None:
-        """Take connections and end what isn't needed, for the life of the agent."""
+        """Take connections, for the life of the agent."""
         while True:
-            with self._roster.changed:
-                accepts, pause_s = self.look()
-                heard = [each.peer.fileno() for each in self._connections]
-                if accepts:
-                    heard.append(self._listener.fileno())
-                poller = self._wakeup.prepare(heard)
-            self._wakeup.sleep(poller, pause_s)
+            peer, _ = self._listener.accept()
+            threading.Thread(target=self._attend, args=(peer,), daemon=True).start()
 
-    def look(self) -> Tuple[bool, float]:
-        """Take what has arrived, end holds that aren't needed, drop reservations without a hold.
+    def expect(self, hold: str) -> None:
+        """Note that a reservation names it."""
+        self._named.add(hold)
 
-        Returns whether further connections can be taken, and the seconds until the next look.
-        """
-        accepts = self._accept()
-        self._read()
-        now = self._monotonic()
-        self._drop_absent(now)
-        self._end_unneeded(now)
-        due = [since + BACK_WITHIN_S for since in self._absent_since.values()]
-        due += [each.since + NAMED_WITHIN_S for each in self._connections]
-        pause_s = min((each - now for each in due if each > now), default=NAMED_WITHIN_S)
-        return accepts, pause_s if accepts else min(pause_s, _ACCEPT_AGAIN_S)
-
-    def hand_over(self, hold: str, directory: Path) -> Optional[Tuple[procfs.ProcessHandle, int]]:
-        """Make the hold the warden of an incarnation; return None when it isn't connected.
-
-        Returns its process, and a descriptor that ends once the container runs.
-        """
-        found = self._find(hold)
-        if found is None or found.process is None:
+    def hand_over(self, hold: str, directory: Path) -> Optional[procfs.ProcessHandle]:
+        """Make the hold the warden of an incarnation; return None when it isn't there."""
+        found = self._waiting.get(hold)
+        if found is None:
             return None
-        if not found.send({"incarnation": str(directory)}):
-            return None  # `serve` sees that it has gone
-        self._connections.remove(found)
-        return procfs.ProcessHandle(found.process), found.peer.detach()
-
-    def _find(self, hold: str) -> Optional[_Connection]:
-        return next((each for each in self._connections if each.hold == hold), None)
-
-    def _note_change(self) -> None:
-        self._note_named()
-        self._wakeup.call()
-
-    def _note_named(self) -> None:
-        for reservation in self._holdings.ledger.held:
-            if reservation.hold is not None:
-                _remember(self._named, reservation.hold)
-
-    def _accept(self) -> bool:
-        """Return False when no more can be taken for now."""
         try:
-            while True:
-                peer, _ = self._listener.accept()
-                self._connections.append(_Connection(peer, self._monotonic()))
-        except BlockingIOError:
-            return True
-        except OSError as error:  # no file descriptors left
-            LOG.warning("no hold can connect, tried again later: %s", error)
-            return False
+            found.peer.sendall(_line({"incarnation": str(directory)}))
+        except OSError:
+            return None  # its thread sees that it has gone
+        del self._waiting[hold]
+        return procfs.ProcessHandle(found.process)
 
-    def _read(self) -> None:
-        for each in tuple(self._connections):
-            if each not in self._connections:  # another process has come as the same hold
-                continue
-            greeted = each.hold is not None
-            try:
-                lives = each.read()
-            except ProtocolError as error:
-                LOG.warning("what has connected is no hold: %s", error)
-                self._end(each, str(error))
-                continue
-            if not lives:
-                self._close(each)
-                if each.hold is not None:
-                    LOG.info("hold %s has gone", each.hold)
-            elif each.hold is not None and not greeted:
-                self._greet(each, each.hold)
-
-    def _greet(self, connection: _Connection, hold: str) -> None:
-        for other in tuple(self._connections):
-            if other is not connection and other.hold == hold:
-                self._end(other, "another process has connected as this hold")
-        _remember(self._seen, hold)
-        LOG.info("hold %s waits", hold)
-        self.on_connected()
-
-    def _drop_absent(self, now: float) -> None:
+    def look(self) -> None:
+        """Drop unused reservations whose hold stays away, and end the holds that aren't needed."""
+        now, held = self._monotonic(), self._holdings.ledger.held
         parked = {each.hold for each in self._roster.lot.parked.values()}
         absent = {
             unused.hold: unused.request_id
-            for unused in self._holdings.ledger.held
-            if unused.hold is not None
-            and unused.hold in self._seen  # one that never connected may still come
-            and unused.execution_id is None
+            for unused in held
+            if unused.hold in self._seen  # one that never connected may still come
+            and unused.hold not in self._waiting
             and unused.hold not in parked
-            and self._find(unused.hold) is None
+            and unused.execution_id is None
         }
         self._absent_since = {hold: self._absent_since.get(hold, now) for hold in absent}
         for hold, since in self._absent_since.items():
             if now - since >= BACK_WITHIN_S:
                 LOG.warning("hold %s has ended, request %s holds nothing", hold, absent[hold])
                 self._holdings.drop(absent[hold])
+        for hold in set(self._waiting) - {each.hold for each in held}:
+            if hold in self._named:
+                self._end(hold, "its reservation was given back, or its container has ended")
+            elif now - self._waiting[hold].since >= NAMED_WITHIN_S:
+                self._end(hold, "no reservation has named it in {:.0f} s".format(NAMED_WITHIN_S))
 
-    def _end_unneeded(self, now: float) -> None:
-        named = {reservation.hold for reservation in self._holdings.ledger.held}
-        for each in tuple(self._connections):
-            if each.hold is not None and each.hold in named:
-                continue
-            if each.hold is not None and each.hold in self._named:
-                self._end(each, "its reservation was given back, or its container has ended")
-            elif now - each.since >= NAMED_WITHIN_S:
-                self._end(each, "no reservation has named it in {:.0f} s".format(NAMED_WITHIN_S))
+    def _attend(self, peer: socket.socket) -> None:
+        """Take what one process says, and wait until it goes or has become a warden."""
+        with peer, contextlib.suppress(OSError):
+            peer.settimeout(NAMED_WITHIN_S)
+            try:
+                hold, process = _read_hello(peer)
+            except ProtocolError as error:
+                LOG.warning("what has connected is no hold: %s", error)
+                peer.sendall(_line({"end": str(error)}))
+                return
+            peer.settimeout(None)
+            waiting = _Waiting(process, peer, self._monotonic())
+            with self._roster.changed:
+                if hold in self._waiting:
+                    self._end(hold, "another process has connected as this hold")
+                self._waiting[hold] = waiting
+                self._seen.add(hold)
+                LOG.info("hold %s waits", hold)
+            self.on_change()
+            with contextlib.suppress(OSError):
+                peer.recv(1)
+            with self._roster.changed:
+                if self._waiting.get(hold) is waiting:
+                    del self._waiting[hold]
+                    LOG.info("hold %s has gone", hold)
+            self.on_change()
 
-    def _end(self, connection: _Connection, why: str) -> None:
-        LOG.info("hold %s is told to end: %s", connection.hold, why)
-        connection.send({"end": why})
-        self._close(connection)
+    def _end(self, hold: str, why: str) -> None:
+        LOG.info("hold %s is told to end: %s", hold, why)
+        peer = self._waiting.pop(hold).peer
+        with contextlib.suppress(OSError):  # it has gone
+            peer.sendall(_line({"end": why}))
+            peer.shutdown(socket.SHUT_RDWR)
 
-    def _close(self, connection: _Connection) -> None:
-        self._connections.remove(connection)
-        connection.peer.close()
+
+def _read_hello(peer: socket.socket) -> Tuple[str, procfs.ProcessName]:
+    """Return which hold it is, and the process as the kernel names it. Raises `ProtocolError`."""
+    with peer.makefile("rb") as stream:
+        line = stream.readline(1024)
+    try:
+        hello: Any = json.loads(line)
+        version, hold = hello["version"], hello["hold"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ProtocolError("a line with version and hold is needed") from None
+    if not is_understood(version):
+        raise ProtocolError("version: {!r} is more than one from ours, {}".format(version, VERSION))
+    check_name(hold, "hold")
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid: int = struct.unpack("3i", credentials)[0]
+    # The name is this process's if the connection outlives this: `hand_over` finds out by sending.
+    process = procfs.name_of(pid)
+    if process is None:
+        raise ProtocolError("its process can't be seen from here: another pid namespace, or gone")
+    return hold, process
 
 
 # The hold's side
@@ -314,7 +226,7 @@ def main(arguments: List[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--directory", type=Path, required=True, help="the agent's")
-    given, _ = parser.parse_known_args(arguments)
+    directory: Path = parser.parse_known_args(arguments)[0].directory.resolve()
     try:
         hold = check_name(os.environ.get("CONTAINER_ID"), "CONTAINER_ID")
     except ProtocolError as error:
@@ -325,61 +237,51 @@ def main(arguments: List[str]) -> int:
         except PermissionError:
             _say("it leads a process group in another's session: start it by `exec`")
             return 1
-    return _hold(given.directory.resolve(), hold)
-
-
-def _hold(directory: Path, hold: str) -> int:
-    while True:
-        _say("{} waits for the agent of {}".format(hold, directory))
-        reply, connection = _await_reply(directory, hold)
-        if connection is None:
-            _say("no agent of {} came within {:.0f} s".format(directory, _AGENTLESS_S))
-            return 1
-        incarnation = reply.get("incarnation")
-        if not isinstance(incarnation, str):
-            _say("it ends: {}".format(reply.get("end")))
-            return 0
-        _say("it becomes the warden of {}".format(incarnation))
-        warden = Warden(Path(incarnation))
+    _say("{} waits for the agent of {}".format(hold, directory))
+    answer = _await_answer(directory, hold)
+    if answer is None:
+        _say("no agent of {} came within {:.0f} s".format(directory, _AGENTLESS_S))
+        return 1
+    reply, connection = answer
+    if "incarnation" not in reply:
+        _say("it ends: {}".format(reply.get("end")))
+        return 0
+    incarnation = Path(reply["incarnation"])
+    _say("it becomes the warden of {}".format(incarnation))
+    warden = Warden(incarnation)
+    try:
         status = warden.run(connection.detach())
-        if warden.stop_asked or not warden.unused:
-            return status
-        warden.close()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except FileNotFoundError:  # the agent has removed what was parked
+        status = 3
+    if _was_parked(incarnation) and not warden.stop_asked:
+        # Wait for the next one as a new program: the kernel closes what the warden had open.
+        os.execv(sys.executable, [sys.executable, "-I", *sys.argv])  # noqa: S606
+    return status
 
 
-def _await_reply(directory: Path, hold: str) -> Tuple[Dict[str, Any], Optional[socket.socket]]:
-    """Return the agent's line and the connection; no connection when no agent came in time."""
+def _was_parked(incarnation: Path) -> bool:
+    """Return whether its start hadn't come at its end, with which its record may have gone."""
+    marks = read_json(incarnation / "marks.json") or {}
+    return bool(marks.get("parked")) or not (incarnation / "spec.json").exists()
+
+
+def _await_answer(directory: Path, hold: str) -> Optional[Tuple[Dict[str, Any], socket.socket]]:
+    """Return an agent's line and the connection; None when no agent came in time."""
     agentless_since = time.monotonic()
     while time.monotonic() - agentless_since < _AGENTLESS_S:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
+        with contextlib.suppress(OSError):  # there is none, or it ended: the next one listens there
             with _address(directory) as (address, _):
                 connection.connect(address)
-            try:
-                connection.sendall(_line({"version": VERSION, "hold": hold}))
-                reply = _read_reply(connection)
-            finally:
-                agentless_since = time.monotonic()
-            if reply is not None:
-                return reply, connection
-        except OSError:  # there is none, or it ended: the next one listens at the same place
-            pass
+            connection.sendall(_line({"version": VERSION, "hold": hold}))
+            with connection.makefile("rb") as stream:
+                line = stream.readline()
+            agentless_since = time.monotonic()
+            if line.endswith(b"\n"):
+                return json.loads(line), connection
         connection.close()
         time.sleep(_RECONNECT_S)
-    return {}, None
-
-
-def _read_reply(connection: socket.socket) -> Optional[Dict[str, Any]]:
-    """Return None when the agent ended before it sent one."""
-    received = b""
-    while not received.endswith(b"\n"):
-        more = connection.recv(65536)
-        if not more:
-            return None
-        received += more
-    value: Any = json.loads(received)
-    return value
+    return None
 
 
 def _say(text: str) -> None:

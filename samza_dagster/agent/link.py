@@ -15,9 +15,11 @@ import socket
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 from urllib.parse import urlsplit
 
+from samza_dagster.agent.credentials import read_token
 from samza_dagster.agent.files import read_record, write_json
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.logs import about
@@ -40,18 +42,14 @@ class LinkError(Exception):
 
 
 class CoordinatorLink:
-    """Reports to whichever coordinator `read_url` names, and does what it says.
-
-    The URL and the job's token are read again for each connection. `read_url` and `read_token`
-    may raise `OSError` or `ValueError`.
-    """
+    """Reports to whichever coordinator the URL file names, and does what it says."""
 
     def __init__(
         self,
         supervisor: Supervisor,
         *,
-        read_url: Callable[[], str],
-        read_token: Callable[[], str],
+        url_file: Path,
+        token_file: Path,
         wait_s: float = 10.0,
         longest_lease_s: float = 3600.0,
         fault_domain: str = "",
@@ -59,8 +57,8 @@ class CoordinatorLink:
     ) -> None:
         self._supervisor = supervisor
         self._roster = supervisor.roster
-        self._read_url = read_url
-        self._read_token = read_token
+        self._url_file = url_file
+        self._token_file = token_file
         self._wait_s = wait_s
         self._longest_lease_s = longest_lease_s
         self._fault_domain = fault_domain
@@ -109,14 +107,14 @@ class CoordinatorLink:
     def watch_url(self) -> None:
         """Gives up a wait for the answer of a coordinator that another one has replaced.
 
-        One that is frozen keeps its connections: only its URL tells that it isn't the leader.
+        One that is frozen keeps its connections: only the file tells that it isn't the leader.
         """
         while not self._closing.wait(_LOOK_AT_URL_S):
             for connection in tuple(self._connections):
                 connection.give_up_if_moved()
 
     def _repeat(self, once: Callable[[_Connection], None]) -> None:
-        connection = _Connection(self._read_url, self._read_token)
+        connection = _Connection(self._url_file, self._token_file)
         self._connections.append(connection)
         failures = 0
         while not self._closing.is_set():
@@ -248,11 +246,11 @@ class CoordinatorLink:
 
 
 class _Connection:
-    """One kept connection; where it leads is read anew after a failure."""
+    """One kept connection; where it leads is read from the file anew after a failure."""
 
-    def __init__(self, read_url: Callable[[], str], read_token: Callable[[], str]) -> None:
-        self._read_url = read_url
-        self._read_token = read_token
+    def __init__(self, url_file: Path, token_file: Path) -> None:
+        self._url_file = url_file
+        self._token_file = token_file
         self._http: Optional[http.client.HTTPConnection] = None
         self._url = ""
         self._token = ""
@@ -285,22 +283,22 @@ class _Connection:
             raise LinkError("{}: {}".format(type(error).__name__, error)) from error
 
     def _open(self) -> http.client.HTTPConnection:
-        self._url = self._read_url()
+        self._url = self._url_file.read_text(encoding="utf-8").strip()
         url = urlsplit(self._url)
         if url.scheme != "http" or url.hostname is None:
-            raise LinkError("the coordinator's URL, {!r}, is no http URL".format(self._url))
-        self._token = self._read_token()
+            raise LinkError("{} names no http URL".format(self._url_file))
+        self._token = read_token(self._token_file)
         self._http = http.client.HTTPConnection(url.hostname, url.port or 80)
         return self._http
 
     def give_up_if_moved(self) -> None:
-        """Ends the exchange in hand when there is another URL; safe from any thread."""
+        """Ends the exchange in hand when the file names another URL; safe from any thread."""
         connection = self._http
         sock = None if connection is None else connection.sock
         if sock is None:
             return
-        with contextlib.suppress(OSError, ValueError):
-            if self._read_url() != self._url:
+        with contextlib.suppress(OSError):
+            if self._url_file.read_text(encoding="utf-8").strip() != self._url:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:

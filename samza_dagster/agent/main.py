@@ -4,7 +4,7 @@ Started as `python -I agent.pyz`, the one file of `samza-dagster agent build`, o
 package tree as `python -I <path>/agent/main.py`.
 
 Exit codes: 0 done, 1 something lives on, another agent runs, a record isn't understood, or a
-thread has died, 2 bad usage, or the host refuses what it needs.
+thread has died, 2 bad usage, or a directory can't be written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import List
 
 if __name__ == "__main__":
     # `-I` leaves the script's place off the path. Behind the standard library, which nothing
@@ -23,15 +23,8 @@ if __name__ == "__main__":
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
 from samza_dagster.agent import metrics
-from samza_dagster.agent.agent import (
-    AgentSettings,
-    AlreadyRunning,
-    CannotStart,
-    ThreadDied,
-    run,
-)
+from samza_dagster.agent.agent import AgentSettings, AlreadyRunning, ThreadDied, run
 from samza_dagster.agent.container_log import KEPT_MB
-from samza_dagster.agent.credentials import secret
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.logs import FORMATS, log_as
 from samza_dagster.agent.parking import PARKED_S
@@ -39,9 +32,6 @@ from samza_dagster.agent.program import Replaced, archive
 from samza_dagster.agent.protocol import ProtocolError, check_name
 from samza_dagster.agent.stop_all import stop_all
 from samza_dagster.version import __version__
-
-CREDENTIALS = "HADOOP_TOKEN_FILE_LOCATION"
-TOKEN_ALIAS = "samza-dagster.token"  # noqa: S105 - its name
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,19 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-mb", type=int, help="MiB for containers")
     parser.add_argument("--cores", type=int, help="cores for containers")
     parser.add_argument("--coordinator-url-file", type=Path, help="where the coordinator's URL is")
-    parser.add_argument("--coordinator-url", help="or the URL itself, for the agent's life")
     parser.add_argument(
         "--token-file",
         type=Path,
-        help="where the job's token is; by default it is the secret " + TOKEN_ALIAS + " of the "
-        "credentials that $" + CREDENTIALS + " names, as in a container of YARN",
-    )
-    parser.add_argument(
-        "--wardens",
-        choices=("own", "outside"),
-        default="own",
-        help="outside: the cluster's engine starts them, as `--hold` in its containers, and this "
-        "agent takes the place of one that has the directory",
+        default=os.environ.get("HADOOP_TOKEN_FILE_LOCATION"),
+        help="where the job's token is; by default $HADOOP_TOKEN_FILE_LOCATION, as YARN gives it",
     )
     parser.add_argument("--state-dir", type=Path, help="LOGGED_STORE_BASE_DIR; <directory>/state")
     parser.add_argument("--fault-domain", default="", help="what fails together: rack, zone, power")
@@ -100,36 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _reader(file: Path) -> Callable[[], str]:
-    """Return a function that reads the file anew at each call."""
-    return lambda: file.read_text(encoding="utf-8").strip()
-
-
-def _token_reader(parser: argparse.ArgumentParser, file: Optional[Path]) -> Callable[[], str]:
-    """Return a function that reads the token anew; exit when the credentials have none."""
-    if file is not None:
-        return _reader(file)
-    credentials = Path(os.environ[CREDENTIALS])
-    try:
-        secret(credentials, TOKEN_ALIAS)
-    except (OSError, ValueError) as error:
-        parser.error("no token: {}".format(error))
-    return lambda: secret(credentials, TOKEN_ALIAS)
-
-
-def _url_reader(
-    parser: argparse.ArgumentParser, file: Optional[Path], url: Optional[str]
-) -> Callable[[], str]:
-    """Return a function that gives the coordinator's URL; exit unless exactly one is given."""
-    if file is not None and url is None:
-        return _reader(file)
-    if url is None or file is not None:
-        parser.error("exactly one of --coordinator-url-file and --coordinator-url is needed")
-    if not url.startswith("http://"):
-        parser.error("--coordinator-url: {!r} is no http URL".format(url))
-    return lambda: url
-
-
 def main(arguments: List[str]) -> int:
     """Runs an agent until SIGTERM, or stops all that one has on record."""
     try:
@@ -147,10 +99,8 @@ def _main(arguments: List[str]) -> int:
         result = stop_all(directory)
         print(json.dumps(result))
         return 1 if result["alive"] else 0
-    needed = ("host", "memory_mb", "cores")
+    needed = ("host", "memory_mb", "cores", "coordinator_url_file", "token_file")
     missing = ["--" + name.replace("_", "-") for name in needed if getattr(given, name) is None]
-    if given.token_file is None and not os.environ.get(CREDENTIALS):
-        missing.append("--token-file, as there is no " + CREDENTIALS)
     if missing:
         parser.error("needed to run: {}".format(", ".join(missing)))
     try:
@@ -163,33 +113,33 @@ def _main(arguments: List[str]) -> int:
         parser.error("--container-log-mb is at least 1")
     if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
         parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
-    read_url = _url_reader(parser, given.coordinator_url_file, given.coordinator_url)
-    read_token = _token_reader(parser, given.token_file)
+    state_dir: Path = (given.state_dir or directory / "state").resolve()
+    for place in (directory, state_dir):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error("{} can't be written: {}".format(place, error.strerror))
     log_as(given.log_format, {"part": "agent", "host": given.host})
     try:
         run(
             AgentSettings(
                 given.host,
                 directory,
-                (given.state_dir or directory / "state").resolve(),
+                state_dir,
                 given.memory_mb,
                 given.cores,
-                read_url,
-                read_token,
+                given.coordinator_url_file,
+                given.token_file,
                 given.lease_s,
                 given.fault_domain,
                 given.parked_s,
                 given.container_log_mb,
                 given.metrics_listen,
-                given.wardens == "outside",
             )
         )
     except AlreadyRunning:
         print("agent: another agent has {}".format(directory), file=sys.stderr)
         return 1
-    except CannotStart as error:
-        print("agent: {}".format(error), file=sys.stderr)
-        return 2
     except ThreadDied as error:
         print("agent: its thread {} has died, start it again".format(error), file=sys.stderr)
         return 1

@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import select
-import shutil
 import time
 from typing import Any, Dict, List, Optional
 
@@ -120,7 +119,7 @@ def kill_now(found: HostedIncarnation) -> bool:
             return False
         _wait(found)
     found.close()
-    shutil.rmtree(str(found.directory), ignore_errors=True)
+    found.forget()
     return True
 
 

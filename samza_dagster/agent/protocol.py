@@ -68,7 +68,7 @@ class Reply(NamedTuple):
 
 
 def is_understood(version: Any) -> bool:
-    """Return whether a peer of this version is understood: one back and forth."""
+    """One version back and forth."""
     return isinstance(version, int) and abs(version - VERSION) <= 1
 
 

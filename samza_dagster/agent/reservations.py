@@ -43,14 +43,11 @@ class ResourceLedger(NamedTuple):
         self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
     ) -> Optional[str]:
         """Why it can't be held, with what is free; None when it can or already is."""
-        known = self.find(request_id)
-        if known is not None:
-            if known.hold == hold:
-                return None
-            return "request {} is reserved on hold {}, not {}".format(request_id, known.hold, hold)
-        other = None if hold is None else next((r for r in self.held if r.hold == hold), None)
-        if other is not None:
-            return "hold {} is reserved for request {}".format(hold, other.request_id)
+        for r in self.held:
+            if r.request_id == request_id or (hold is not None and r.hold == hold):
+                if (r.request_id, r.hold) == (request_id, hold):
+                    return None
+                return "request {} is reserved on hold {}".format(r.request_id, r.hold)
         if memory_mb <= self.free_memory_mb and cores <= self.free_cores:
             return None
         return (
@@ -77,20 +74,11 @@ class ResourceLedger(NamedTuple):
         made = Reservation(request_id, memory_mb, cores, hold=hold)
         return self._replace(held=(*self.held, made))
 
-    def use(self, request_id: str, execution_id: str) -> ResourceLedger:
-        """Ties it to an incarnation, until that one's death."""
+    def use(self, request_id: str, execution_id: Optional[str]) -> ResourceLedger:
+        """Ties it to an incarnation, until that one's death; None takes that back."""
         return self._replace(
             held=tuple(
                 r._replace(execution_id=execution_id) if r.request_id == request_id else r
-                for r in self.held
-            )
-        )
-
-    def take_back(self, execution_id: str) -> ResourceLedger:
-        """Free it for another start: the incarnation that was to use it never came to be."""
-        return self._replace(
-            held=tuple(
-                r._replace(execution_id=None) if r.execution_id == execution_id else r
                 for r in self.held
             )
         )

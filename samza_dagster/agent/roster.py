@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Callable, Dict, List
+from typing import Dict, List
 
 from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.parking import ParkingLot
@@ -13,7 +13,7 @@ class Roster:
     """Every incarnation, and what is parked to become one.
 
     `changed` is the lock over them and over all that a report tells; it is notified, and
-    `revision` grows, whenever a report would differ. `on_tell` is called then, under the lock.
+    `revision` grows, whenever a report would differ.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,6 @@ class Roster:
         self.revision = 0
         self.incarnations: Dict[str, HostedIncarnation] = {}
         self.lot = ParkingLot()
-        self.on_tell: Callable[[], None] = lambda: None
 
     def live(self) -> List[HostedIncarnation]:
         """Those of which a process exists or may still come to exist, the parked ones too."""
@@ -36,4 +35,3 @@ class Roster:
         """A report would differ from here on."""
         self.revision += 1
         self.changed.notify_all()
-        self.on_tell()

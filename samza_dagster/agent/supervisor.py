@@ -37,11 +37,7 @@ class CommandOutcome(NamedTuple):
 
 
 class Supervisor:
-    """All incarnations, reservations and the lease of one host.
-
-    With `wardens_outside` the cluster's engine starts the wardens: each reservation names a
-    hold, which becomes the warden of what is started there.
-    """
+    """All incarnations, reservations and the lease of one host."""
 
     def __init__(
         self,
@@ -55,7 +51,6 @@ class Supervisor:
         monotonic: Callable[[], float] = time.monotonic,
         parked_s: float = parking.PARKED_S,
         wardens: Optional[Program] = None,
-        wardens_outside: bool = False,
     ) -> None:
         self.directory = directory
         self.host = host
@@ -65,11 +60,7 @@ class Supervisor:
         self.lease = HeldLease(directory, self.boot_id, clocks)
         self.holdings = Holdings(directory, self.boot_id, ledger, self.roster)
         self.gate = Gate(self.roster, self.lease, host)
-        self.holds = (
-            Holds(directory, self.roster, self.holdings, monotonic=monotonic)
-            if wardens_outside
-            else None
-        )
+        self.holds = Holds(directory, self.roster, self.holdings, monotonic=monotonic)
         self.watch = IncarnationWatch(
             self.roster,
             self.holdings,
@@ -96,13 +87,12 @@ class Supervisor:
             self.lease.adopt()
             self.holdings.adopt()
             loaded = inc.load_all(self.directory, clean=True)
-            self.holdings.take_back(e.execution_id for e in loaded if not e.parked)
+            self.holdings.take_back([each.execution_id for each in loaded if not each.parked])
             for found in loaded:
                 if found.parked:
                     self._adopt_parked(found)
                     continue
                 self.roster.incarnations[found.execution_id] = found
-                self.watch.expect_warden(found)
                 if found.stop_asked:
                     self.watch.stop(found)
                 self.watch.look(found)
@@ -122,22 +112,17 @@ class Supervisor:
     ) -> CommandOutcome:
         """Holds memory and cores, or refuses with what is free.
 
-        With `launch` the container to come is parked, when there is room for one more.
-        `hold` is needed where the cluster's engine starts the wardens, and ignored elsewhere.
+        With `launch` the container to come is parked, when there is room for one more. With
+        `hold`, a container of the cluster's engine, its process becomes the warden of what is
+        started there.
         """
-        if self.holds is None:
-            hold = None
-        elif hold is None:
-            return CommandOutcome(
-                False,
-                "no hold is named: the cluster's engine starts the wardens of this agent "
-                "(--wardens outside)",
-            )
         with self.roster.changed:
             why = self.holdings.ledger.refusal(request_id, memory_mb, cores, hold)
             if why is not None:
                 return CommandOutcome(False, why)
             self.holdings.put(self.holdings.ledger.reserve(request_id, memory_mb, cores, hold))
+            if hold is not None:
+                self.holds.expect(hold)
             if launch is not None:
                 self._park(request_id, launch)
             return CommandOutcome(True)
@@ -148,6 +133,7 @@ class Supervisor:
             for parked in self.roster.lot.of_request(request_id):
                 self.watch.discard(parked, "its reservation was given back")
             self.holdings.put(self.holdings.ledger.release(request_id))
+            self.watch.wake()
             return CommandOutcome(True)
 
     def start(self, request_id: str, launch: Launch) -> CommandOutcome:
@@ -160,9 +146,6 @@ class Supervisor:
             if launch.execution_id in self.roster.incarnations:
                 return CommandOutcome(True)
             why = self.holdings.ledger.refusal_to_use(request_id)
-            hold = self._hold_of(request_id)
-            if why is None and self.holds is not None and hold is None:
-                why = "the reservation of request {} names no hold".format(request_id)
             if why is None:
                 why = store_owner.refusal(self._place.state_dir, launch)
             if why is not None:
@@ -181,13 +164,12 @@ class Supervisor:
             self.holdings.put(self.holdings.ledger.use(request_id, execution_id))
             if parked is not None:
                 self._claim(parked, launch.job_model_json)
-            started = self._create(launch, hold) if parked is None else lot.take(execution_id)
+            started = self._create(request_id, launch) if parked is None else lot.take(execution_id)
+            started.warden_by = None  # its hold has the whole time anew
             self.roster.incarnations[execution_id] = started
             LOG.info("%s starts%s", execution_id, "" if parked is None else ", parked until now")
             if parked is None:
                 self.watch.spawn(started)
-            else:
-                self.watch.expect_warden(started)
             self.roster.tell()
             return CommandOutcome(True)
 
@@ -251,13 +233,10 @@ class Supervisor:
 
     # Starts, and what is parked for them
 
-    def _hold_of(self, request_id: str) -> Optional[str]:
-        reservation = self.holdings.ledger.find(request_id)
-        return None if reservation is None or self.holds is None else reservation.hold
-
     def _create(
-        self, launch: Launch, hold: Optional[str], parked: Optional[Dict[str, str]] = None
+        self, request_id: str, launch: Launch, parked: Optional[Dict[str, str]] = None
     ) -> HostedIncarnation:
+        reservation = self.holdings.ledger.find(request_id)
         return HostedIncarnation.create(
             self._place.incarnation(launch.execution_id),
             launch,
@@ -266,7 +245,7 @@ class Supervisor:
             grant_file=self.lease.file,
             sequence=self.roster.next_sequence(),
             parked=parked,
-            hold=hold,
+            hold=None if reservation is None else reservation.hold,
         )
 
     def _park(self, request_id: str, launch: Launch) -> None:
@@ -276,7 +255,7 @@ class Supervisor:
         if known or in_use or lot.of_request(request_id) or not lot.has_room():
             return
         about = {"request_id": request_id, "launch_digest": parking.digest(launch)}
-        created = self._create(launch, self._hold_of(request_id), about)
+        created = self._create(request_id, launch, about)
         created.stale_at = self._monotonic() + self._parked_s
         lot.parked[execution_id] = created
         self.watch.spawn(created)
@@ -291,7 +270,6 @@ class Supervisor:
     def _adopt_parked(self, found: HostedIncarnation) -> None:
         self.roster.lot.parked[found.execution_id] = found
         found.stale_at = self._monotonic() + self._parked_s
-        self.watch.expect_warden(found)
         self.watch.look(found)
         request_id = str(found.spec.get("request_id"))
         if found.is_live and (found.stop_asked or self.holdings.ledger.refusal_to_use(request_id)):

@@ -74,8 +74,7 @@ def sleep_s(
     """
     sleep = _LONGEST_SLEEP_S
     for found in live:
-        ends = (found.kill_at, found.give_up_at, found.bury_by, found.stale_at, found.warden_by)
-        for deadline in ends:
+        for deadline in (found.kill_at, found.give_up_at, found.bury_by, found.stale_at):
             # One that was past by then has been acted on; it must not end every sleep after that.
             if deadline is not None and deadline > looked_at:
                 sleep = min(sleep, max(deadline - now, 0.0))

@@ -46,9 +46,6 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # A wall clock set forward, as after a freeze, shortens a lease, and no timer tells: look this often.
 _LONGEST_SLEEP_S = 1.0
-NEVER_CLAIMED = 3
-"""Another warden has the directory, or it has an end, or it is gone."""
-NEVER_STARTED = 4
 
 
 class Warden:
@@ -63,22 +60,14 @@ class Warden:
         self.kill_at: Optional[float] = None  # monotonic; the grace after a SIGTERM
         self.grant: Optional[Grant] = None
         self.stop_asked = False
-        self.unused = False  # after `run`: its start had not come when it ended
-        self._ready: Optional[int] = None
-        self._lock: Optional[int] = None
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._wake, self._wake_write = os.pipe()
 
     def run(self, ready: Optional[int]) -> int:
-        """Live as long as the container, and return its exit status.
-
-        `ready` is closed once the container runs. Returns `NEVER_CLAIMED` or `NEVER_STARTED`
-        when it never did.
-        """
-        self._ready = ready
+        """Live as long as the container; return its exit status, 3 or 4 if it was never started."""
         self._listen()
         if not self._claim():
-            return NEVER_CLAIMED
+            return 3
         spec = read_json(self.directory / "spec.json")
         if spec is None:
             return self._never("spec.json is missing or malformed")
@@ -90,17 +79,9 @@ class Warden:
         why = self._fork()
         if why is not None:
             return self._never(why)
-        self._tell()
+        self._tell(ready)
         self._watch()
         return self._bury()
-
-    def close(self) -> None:
-        """Close all descriptors, for a process that lives on. The container is dead."""
-        signal.set_wakeup_fd(-1)
-        for descriptor in (self._wake, self._wake_write, self._lock, self._ready):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._lock = self._ready = None
 
     def _listen(self) -> None:
         os.set_blocking(self._wake, False)
@@ -121,18 +102,12 @@ class Warden:
 
         Our name stands in the claim before we fork: an agent that didn't start us can end us.
         """
-        try:
-            descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:  # the agent has removed what was parked
-            self.unused = True
-            return False
-        self._lock = descriptor
+        descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         if (self.directory / "exit.json").exists():
-            self.unused = self._is_parked()
             return False
         me = procfs.name_of(os.getpid())
         assert me is not None  # we run
@@ -141,12 +116,8 @@ class Warden:
         return True
 
     def _never(self, why: str) -> int:
-        self.unused = self._is_parked()
         write_exit(self.directory, how=HOW_NOT_STARTED, why=why)
-        return NEVER_STARTED
-
-    def _is_parked(self) -> bool:
-        return bool((read_json(self.directory / "marks.json") or {}).get("parked"))
+        return 4
 
     def _fork(self) -> Optional[str]:
         """Starts the container; the reason when its program can't be executed."""
@@ -197,7 +168,7 @@ class Warden:
             os.write(tell, "{}: {}".format(type(error).__name__, error).encode("utf-8"))
         os._exit(127)
 
-    def _tell(self) -> None:
+    def _tell(self, ready: Optional[int]) -> None:
         me = procfs.name_of(os.getpid())
         container = procfs.name_of(self.child)
         assert me is not None  # we run
@@ -211,9 +182,8 @@ class Warden:
                 "container": container.to_json(),
             },
         )
-        if self._ready is not None:
-            os.close(self._ready)
-            self._ready = None
+        if ready is not None:
+            os.close(ready)
 
     def _remaining_s(self) -> float:
         """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
@@ -304,7 +274,6 @@ class Warden:
         with contextlib.suppress(ChildProcessError):  # none is left
             self._reap_orphans()
         status = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
-        self.unused = self._is_parked()  # before the end is on record: the agent may remove it then
         write_exit(self.directory, how=self.how, status=status)
         return status
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from typing import Callable, Dict, Generator, List, Optional
+from typing import Callable, Dict, Generator, List
 
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import parking, procfs
-from samza_dagster.agent.examination import (
-    GIVE_UP_S,
-    WARDEN_MARGIN_S,
-    WARDEN_WITHIN_S,
-    examine,
-)
+from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.holds import Holds
@@ -38,10 +33,7 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 
 
 class IncarnationWatch:
-    """One thread is in `run`, and takes the lock itself; all else is called under the lock.
-
-    With `holds` the watch starts no warden: an incarnation's hold becomes the warden.
-    """
+    """One thread is in `run`, and takes the lock itself; all else is called under the lock."""
 
     def __init__(
         self,
@@ -51,7 +43,7 @@ class IncarnationWatch:
         *,
         boot_id: str,
         wardens: Program,
-        holds: Optional[Holds],
+        holds: Holds,
         monotonic: Callable[[], float],
     ) -> None:
         self._roster = roster
@@ -60,13 +52,12 @@ class IncarnationWatch:
         self._boot_id = boot_id
         self._program = wardens
         self._holds = holds
+        holds.on_change = self.wake
         self._monotonic = monotonic
         # How many have ended, by whether that was asked for; since this process began.
         self.ended: Dict[bool, int] = {}
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
-        if holds is not None:
-            holds.on_connected = self.wake
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Looks whenever the kernel says that something ended, or a deadline passes."""
@@ -75,11 +66,11 @@ class IncarnationWatch:
                 looked_at = self._monotonic()
                 for found in self._roster.live():
                     self.look(found)
-                    self._hand_over(found)
                 for found in self._roster.lot.stale(self._monotonic()):
                     with _looked_at_again(found):
                         self.discard(found, "its start hasn't come")
                 self._holdings.free_what_the_dead_used()
+                self._holds.look()
                 self._wardens = [w for w in self._wardens if w.poll() is None]
                 live = self._roster.live()
                 poller = self._wakeup.prepare(pidfds(live))
@@ -96,12 +87,13 @@ class IncarnationWatch:
         """Takes what the kernel and its record say of one that is live."""
         ids = {"execution": found.execution_id, "processor": found.processor_id}
         with about(**ids), _looked_at_again(found):
+            self._hand_over(found)
             self._take_finding(found)
 
     def spawn(self, found: HostedIncarnation) -> None:
-        """Start its warden, or make its hold the warden; one that can't be started is its end."""
-        if self._holds is not None:
-            self.expect_warden(found)
+        """Start its warden unless its hold becomes that; one that can't be started is its end."""
+        if found.hold is not None:
+            self.look(found)
             self._roster.tell()
             self.wake()
             return
@@ -118,16 +110,6 @@ class IncarnationWatch:
         self._wakeup.watch_once(exited)
         self._roster.tell()
         self.wake()
-
-    def expect_warden(self, found: HostedIncarnation) -> None:
-        """Make its hold its warden, now or when that connects in time; without holds do nothing."""
-        reserved = {reservation.hold for reservation in self._holdings.ledger.held}
-        if self._holds is None or found.hold is None or found.hold not in reserved:
-            return
-        if found.read_processes():
-            return
-        found.warden_by = self._monotonic() + WARDEN_WITHIN_S
-        self._hand_over(found)
 
     def stop(self, found: HostedIncarnation) -> None:
         """Asks its warden to end it, and sees to its end when that is late."""
@@ -156,16 +138,11 @@ class IncarnationWatch:
         self.wake()
 
     def _hand_over(self, found: HostedIncarnation) -> None:
-        waits = found.warden_by is not None and found.warden is None
-        if self._holds is None or found.hold is None or not waits or not found.is_live:
+        """Make its hold its warden once that waits here, unless it has or had one."""
+        if found.hold is None or found.warden is not None or found.stop_asked:
             return
-        if found.stop_asked or found.read_processes():
-            return
-        given = self._holds.hand_over(found.hold, found.directory)
-        if given is not None:
-            found.warden, has_container = given
-            self._wakeup.watch_once(has_container)
-            self.wake()
+        if not found.read_processes() and found.read_end() is None:
+            found.warden = self._holds.hand_over(found.hold, found.directory)
 
     def _take_finding(self, found: HostedIncarnation) -> None:
         left, now = self._lease.left_s(), self._monotonic()

@@ -129,31 +129,17 @@ def _cluster_of(
     token_file: Path | None,
     url_file: Path | None,
     listen: str | None,
-    hadoop_conf: Path | None,
-    queue: str,
-    node_label: str,
-    node_directory: str | None,
-    node_state_directory: str,
-    node_python: str,
-    session_directory: str,
+    **yarn: Any,
 ) -> ClusterFactory:
     if cluster == "agents":
         if token_file is None or url_file is None:
             raise click.UsageError("--cluster agents needs --token-file and --url-file")
         return LocalAgents(url_file, _read_token(token_file), _address(listen or "127.0.0.1:0"))
-    if hadoop_conf is None or node_directory is None:
+    if yarn["hadoop_conf"] is None or yarn["node_directory"] is None:
         raise click.UsageError("--cluster yarn needs --hadoop-conf and --node-directory")
-    settings = YarnSettings(
-        job=f"{connection.job_name}-{connection.job_id}",
-        queue=queue,
-        label=node_label,
-        node_directory=node_directory,
-        node_state_directory=node_state_directory,
-        python=node_python,
-        agent=agent_archive.build().content,
-    )
-    address = _address(listen or f"{socket.gethostname()}:0")
-    return YarnAgents(hadoop_conf, settings, address, session_directory)
+    job = f"{connection.job_name}-{connection.job_id}"
+    settings = YarnSettings(job, agent_archive.build().content, **yarn)
+    return YarnAgents(settings, _address(listen or f"{socket.gethostname()}:0"))
 
 
 @click.command("run", cls=JobProcess, section="coordinator")
@@ -272,41 +258,28 @@ def run_command(
     leadership.run()
 
 
+_STEPS = {
+    "runs": "goes on, on",
+    "starts": "would start on",
+    "later": "would start once its active runs, last seen on",
+}
+
+
 def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
     """What would start where, by the topics and by what the cluster says of its hosts."""
     settings.cluster.require()
     hosts, limits = settings.cluster.describe(), settings.limits()
     advice = settings.cluster.advice(limits.lease_ms / 1000)
     found = preview(settings.connection, settings.config, limits)
-    rows = [
-        {
-            "processor": each.processor_id,
-            "host": each.host or "any",
-            "needs": f"{each.memory_mb} MiB, {each.cores} cores",
-            "host says": hosts.get(each.host or "", "not there") if hosts else "",
-        }
-        for each in found.starts
-    ]
     if as_json:
-        document = {
-            "deployment": found.deployment_id,
-            "new": found.is_new,
-            "starts": rows,
-            "runs": dict(found.runs),
-            "later": dict(found.later),
-            "hosts": dict(hosts),
-            "advice": list(advice),
-        }
-        click.echo(json.dumps(document))
+        click.echo(json.dumps({**found, "hosts": dict(hosts), "advice": list(advice)}))
         return
-    click.echo(f"{'a new deployment' if found.is_new else 'goes on with'} {found.deployment_id}")
-    for processor, host in sorted(found.runs.items()):
-        click.echo(f"  {processor}: on {host}, goes on")
-    for row in rows:
-        told = f" ({row['host says']})" if row["host says"] else ""
-        click.echo(f"  {row['processor']}: would start on {row['host']}{told}, {row['needs']}")
-    for processor, host in sorted(found.later.items()):
-        click.echo(f"  {processor}: once its active runs" + (f", last on {host}" if host else ""))
+    click.echo(f"{'a new deployment' if found['new'] else 'goes on with'} {found['deployment']}")
+    for each in found["containers"]:
+        says = (
+            f" ({hosts.get(each['host'], 'not there')})" if hosts and each["host"] != "any" else ""
+        )
+        click.echo(f"  {each['processor']}: {_STEPS[each['step']]} {each['host']}{says}")
     for host, words in sorted(hosts.items()):
         click.echo(f"  {host}: {words}")
     for line in advice:

@@ -25,7 +25,7 @@ from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
-from samza_dagster.coordinator.ending import JobEnd
+from samza_dagster.coordinator.ending import stop_all
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
 from samza_dagster.coordinator.garbage import spare_what_lasts
@@ -220,15 +220,9 @@ class Leadership:
             term.lead(last_seen_hosts(metadata))
 
     def _end_job(self, steps: Steps) -> None:
-        groups = steps.state.groups.values()
-        hosts = {
-            each.incarnation.host
-            for group in groups
-            for each in group.processors.values()
-            if each.incarnation is not None
-        }
-        self.ended = JobEnd(steps.cluster).run(
-            hosts | {orphan.incarnation.host for group in groups for orphan in group.orphans},
+        self.ended = stop_all(
+            steps.cluster,
+            steps.state,
             lease_s=steps.leases.limits.lease_ms / 1000,
             stop_s=_STOP_S + self._settings.launch.stop_grace_s,
         )

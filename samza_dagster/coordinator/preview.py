@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 
 from samza_dagster.coordinator import durable
@@ -29,27 +29,19 @@ from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Limits
 
 
-@dataclass(frozen=True)
-class Preview:
-    """`starts` are what it would ask for at once.
+def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -> dict[str, Any]:
+    """Returns the deployment, whether it is `new`, and of each container what happens at once.
 
-    By processor: `runs` what it would go on with, on which host, and `later` what starts after
-    others, by the host that it was last seen on ("" where none is known).
+    Its `step` is `runs` (it goes on), `starts`, or `later` (after others); `host` is where, or where
+    it was last seen, `any` where none is known. Raises `InvalidInput` for what can't be led, and
+    `Unreachable`.
     """
-
-    deployment_id: str
-    is_new: bool
-    starts: tuple[RequestResource, ...]
-    runs: Mapping[str, str]
-    later: Mapping[str, str]
-
-
-def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -> Preview:
-    """Raises `InvalidInput` for what can't be led, and `Unreachable`."""
     kafka = KafkaCluster.of(connection)
     counts = partition_counts(kafka, input_topics(config))
     ensure_topics(kafka, (coordinator_stream(config), *own_topics(config)), rehearse=True)
-    records = _state_records(connection)
+    records: Mapping[str, Mapping[str, Any]] = {}
+    with closing(StateReader.of(connection)) as reader, suppress(UnknownTopic):  # nobody led yet
+        records = reader.snapshot().values
     stored = restore(records, connection.own_name)
     now_ms = LeaderClock().now_ms()
     before = Leader.of(records.get(durable.LEADER))
@@ -60,24 +52,24 @@ def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -
         first = FirstStep.of(config, records, counts, metadata, leases, before.url)
         seen = last_seen_hosts(metadata)
     state = replace(stored, limits=limits) if stored.deployment_id else stored
-    starts: list[RequestResource] = []
+    starts: dict[str, str | None] = {}
     for event in first_events(first.deployment, state, seen, limits):
         result = step(state, replace(event, at_ms=now_ms))
-        starts += [each for each in result.commands if isinstance(each, RequestResource)]
+        asks = (each for each in result.commands if isinstance(each, RequestResource))
+        starts |= {each.processor_id: each.host for each in asks}
         state = result.state
-    every = [each for group in state.groups.values() for each in group.processors.values()]
-    runs = {p.processor_id: p.incarnation.host for p in every if p.incarnation is not None}
-    at_once = {*runs, *(each.processor_id for each in starts)}
-    later = {p.processor_id: p.last_seen_host or "" for p in every if p.processor_id not in at_once}
-    is_new = bool(first.stream_records)
-    return Preview(first.deployment.deployment_id, is_new, tuple(starts), runs, later)
-
-
-def _state_records(connection: Connection) -> Mapping[str, Mapping[str, Any]]:
-    reader = StateReader.of(connection)
-    try:
-        return reader.snapshot().values
-    except UnknownTopic:
-        return {}  # nobody of ours has led yet
-    finally:
-        reader.close()
+    containers: list[dict[str, str]] = []
+    for processor in (
+        each for group in state.groups.values() for each in group.processors.values()
+    ):
+        if processor.incarnation is not None:
+            does, host = "runs", processor.incarnation.host
+        elif processor.processor_id in starts:
+            does, host = "starts", starts[processor.processor_id]
+        else:
+            does, host = "later", processor.last_seen_host
+        containers.append(
+            {"processor": processor.processor_id, "step": does, "host": host or "any"}
+        )
+    deployment, is_new = first.deployment.deployment_id, bool(first.stream_records)
+    return {"deployment": deployment, "new": is_new, "containers": containers}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from samza_dagster.cluster.yarn.gateway import HadoopGateway, java_words
@@ -22,20 +22,11 @@ from samza_dagster.errors import (
 )
 
 APPLICATION_TYPE = "samza-dagster"
-SECRET = "samza-dagster.token"  # noqa: S105 - the name of a secret
 RUNNING = "RUNNING"
 """A node in this state takes containers."""
+_SECRET = "samza-dagster.token"  # noqa: S105 - the name of a secret
+_SUBMIT = "SUBMIT_APPLICATIONS"
 _LAUNCHED_S = 60.0
-_NODE_STATES = (
-    "NEW",
-    "RUNNING",
-    "UNHEALTHY",
-    "DECOMMISSIONING",
-    "DECOMMISSIONED",
-    "LOST",
-    "REBOOTED",
-    "SHUTDOWN",
-)
 
 
 @dataclass(frozen=True)
@@ -57,19 +48,17 @@ class Node:
         return f"{self.state}, {free}" + (f", {self.why}" if self.why else "")
 
 
-@dataclass(frozen=True)
-class YarnContainer:
+class YarnContainer(NamedTuple):
     """One that was allocated to us. `ask_id` is that of the ask that it answers."""
 
     id: str
     host: str
     ask_id: int
     priority: int
-    handle: Any = field(repr=False, compare=False)
+    handle: Any
 
 
-@dataclass(frozen=True)
-class EndedContainer:
+class EndedContainer(NamedTuple):
     """What the ResourceManager says of a container's end: never evidence that its processes are dead."""
 
     id: str
@@ -82,40 +71,11 @@ class EndedContainer:
         return f"exit status {self.exit_status}" + (f", {lines[-1]}" if lines else "")
 
 
-@dataclass(frozen=True)
-class Beat:
-    """What one heartbeat brought."""
-
-    allocated: tuple[YarnContainer, ...]
-    ended: tuple[EndedContainer, ...]
-    nodes_changed: bool
-    token: str | None
-    node_tokens: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A container on one host. `label` is a node label expression."""
-
-    id: int
-    host: str
-    memory_mb: int
-    cores: int
-    priority: int
-    label: str = ""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How a container is started: a constant command, files by URL, and secrets."""
-
-    command: str
-    files: Mapping[str, str]
-    secrets: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
-
-
 class YarnApplication:
-    """`identifier` is the application's; `token` its master's, to be kept by who may register anew."""
+    """`identifier` is the application's; `token` its master's, `node_tokens` those for NodeManagers.
+
+    Who may register anew keeps both: YARN tells each once in an application's life.
+    """
 
     def __init__(self, gateway: HadoopGateway) -> None:
         self._gateway = gateway
@@ -130,6 +90,7 @@ class YarnApplication:
         self._requests: dict[int, Any] = {}
         self.identifier = ""
         self.token = ""
+        self.node_tokens: dict[str, str] = {}
         self.largest = (0, 0)
 
     # The application
@@ -141,40 +102,35 @@ class YarnApplication:
         isn't there, or that this user may not use.
         """
         try:
-            found = self._client.getQueueInfo(queue)
+            queues = sorted(str(each.getQueueName()) for each in self._client.getAllQueues())
+            known = self._client.getQueueInfo(queue) is not None
             labels = [str(each.getName()) for each in self._client.getClusterNodeLabels()]
             rights = {
-                str(each.getQueueName()).rpartition(".")[2]: [
-                    str(r.toString()) for r in each.getUserAcls()
-                ]
+                str(each.getQueueName()).rpartition(".")[2]: str(each.getUserAcls().toString())
                 for each in self._client.getQueueAclsInfo()
             }
-            queues = sorted(str(each.getQueueName()) for each in self._client.getAllQueues())
         except Exception as error:
             raise Unreachable(
                 "YARN's ResourceManager", seen=java_words(error), fix="see that it runs, and --hadoop-conf"
             ) from error  # fmt: skip
-        if found is None:
+        if not known:
+            seen, fix = f"YARN has {some_of(queues)}", "name one of these"
+        elif _SUBMIT not in rights.get(queue.rpartition(".")[2], _SUBMIT):
+            seen = "this user may not submit applications to it"
+            fix = f"the right in yarn.scheduler.capacity.root.{queue}.acl_submit_applications"
+        elif label and label not in labels:
             raise InvalidInput(
-                f"--queue {queue}", seen=f"YARN has {some_of(queues)}", fix="name one of these"
+                f"--node-label {label}",
+                seen=f"YARN has {some_of(labels) or 'none'}",
+                fix="name one of these" if labels else "leave it out",
             )
-        if label and label not in labels:
-            fix = "name one of these" if labels else "leave it out"
-            seen = f"YARN has {some_of(labels) or 'none'}"
-            raise InvalidInput(f"--node-label {label}", seen=seen, fix=fix)
-        if "SUBMIT_APPLICATIONS" not in rights.get(
-            queue.rpartition(".")[2], ["SUBMIT_APPLICATIONS"]
-        ):
-            raise InvalidInput(
-                f"--queue {queue}",
-                seen="this user may not submit applications to it",
-                fix=f"the right in yarn.scheduler.capacity.root.{queue}.acl_submit_applications",
-            )
+        else:
+            return
+        raise InvalidInput(f"--queue {queue}", seen=seen, fix=fix)
 
     def submit(self, name: str, *, queue: str, label: str) -> None:
         """A new one, that goes on without its master. Raises `ActionFailed` when YARN doesn't take it."""
-        application = self._client.createApplication()
-        context = application.getApplicationSubmissionContext()
+        context = self._client.createApplication().getApplicationSubmissionContext()
         context.setApplicationName(name)
         context.setApplicationType(APPLICATION_TYPE)
         context.setQueue(queue)
@@ -182,17 +138,28 @@ class YarnApplication:
             context.setNodeLabelExpression(label)
         context.setUnmanagedAM(True)
         context.setKeepContainersAcrossApplicationAttempts(True)
-        nothing = self._jvm.java.util.HashMap()
         context.setAMContainerSpec(
-            self._records.ContainerLaunchContext.newInstance(
-                nothing, nothing, self._jvm.java.util.ArrayList(), None, None, None
-            )
+            self._records.ContainerLaunchContext.newInstance({}, {}, [], None, None, None)
         )
         identifier = self._client.submitApplication(context)
-        self._wait_until_launched(identifier)
-        token = self._client.getAMRMToken(identifier)
-        if token is None:
-            raise ActionFailed(f"take the token of {identifier.toString()}", seen="YARN tells none")
+        deadline = time.monotonic() + _LAUNCHED_S
+        while (token := self._client.getAMRMToken(identifier)) is None:
+            report = self._client.getApplicationReport(identifier)
+            state = str(report.getYarnApplicationState().toString())
+            if state in ("FAILED", "KILLED", "FINISHED"):
+                raise ActionFailed(
+                    f"submit {identifier.toString()} to YARN",
+                    seen=f"{state}: {report.getDiagnostics()}".strip(),
+                    fix="see the queue's limits and rights",
+                )
+            if time.monotonic() > deadline:
+                self._client.killApplication(identifier)
+                raise DeadlineExceeded(
+                    f"start {identifier.toString()} on YARN",
+                    seen=f"not launched within {_LAUNCHED_S:g} s",
+                    fix="see the queue's limit for masters (maximum-am-resource-percent) and its free room",
+                )
+            time.sleep(0.02)
         self.identifier, self.token = str(identifier.toString()), str(token.encodeToUrlString())
 
     def state(self, identifier: str) -> str:
@@ -202,43 +169,22 @@ class YarnApplication:
         )
         return str(report.getYarnApplicationState().toString())
 
-    def kill(self, identifier: str) -> None:
-        """Ends it with all its containers."""
-        self._client.killApplication(self._records.ApplicationId.fromString(identifier))
-
-    def _wait_until_launched(self, identifier: Any) -> None:
-        deadline = time.monotonic() + _LAUNCHED_S
-        while time.monotonic() < deadline:
-            report = self._client.getApplicationReport(identifier)
-            state = str(report.getYarnApplicationState().toString())
-            if state in ("FAILED", "KILLED", "FINISHED"):
-                raise ActionFailed(
-                    f"submit {identifier.toString()} to YARN",
-                    seen=f"{state}: {report.getDiagnostics()}".strip(),
-                    fix="see the queue's limits and rights",
-                )
-            attempt = report.getCurrentApplicationAttemptId()
-            if attempt is not None:
-                told = self._client.getApplicationAttemptReport(attempt)
-                if told.getYarnApplicationAttemptState().toString() == "LAUNCHED":
-                    return
-            time.sleep(0.02)
-        self._client.killApplication(identifier)
-        raise DeadlineExceeded(
-            f"start {identifier.toString()} on YARN",
-            seen=f"not launched within {_LAUNCHED_S:g} s",
-            fix="see the queue's limit for masters (maximum-am-resource-percent) and its free room",
-        )
-
     def register(
-        self, identifier: str, token: str, *, url: str, node_tokens: Mapping[str, str]
+        self, identifier: str, token: str, node_tokens: Mapping[str, str], *, url: str
     ) -> tuple[YarnContainer, ...]:
         """Becomes its master, and returns the containers that it has of masters before."""
-        self.identifier, self.token = identifier, token
+        self.identifier, self.token, self.node_tokens = identifier, token, dict(node_tokens)
         self._use(token)
         cache: Any = self._api.NMTokenCache.getSingleton()
         for node, text in node_tokens.items():
-            cache.setToken(node, self._decoded(text))
+            found = self._decoded(text)
+            kind, service = str(found.getKind().toString()), str(found.getService().toString())
+            cache.setToken(
+                node,
+                self._records.Token.newInstance(
+                    found.getIdentifier(), kind, found.getPassword(), service
+                ),
+            )
         self._master = self._api.AMRMClient.createAMRMClient()
         self._master.init(self._gateway.configuration)
         self._master.start()
@@ -255,11 +201,20 @@ class YarnApplication:
         return tuple(_container(each) for each in told.getContainersFromPreviousAttempts())
 
     def _use(self, text: str) -> None:
-        token = self._jvm.org.apache.hadoop.security.token.Token()
-        token.decodeFromUrlString(text)
+        token = self._decoded(text)
         proxy: Any = self._jvm.org.apache.hadoop.yarn.client.ClientRMProxy
         token.setService(proxy.getAMRMTokenService(self._gateway.configuration))
         self._jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().addToken(token)
+
+    def _decoded(self, text: str) -> Any:
+        token = self._jvm.org.apache.hadoop.security.token.Token()
+        token.decodeFromUrlString(text)
+        return token
+
+    def _encoded(self, told: Any) -> str:
+        service = self._jvm.org.apache.hadoop.io.Text(told.getService())
+        token = self._jvm.org.apache.hadoop.yarn.util.ConverterUtils.convertFromYarn(told, service)
+        return str(token.encodeToUrlString())
 
     def unregister(self) -> None:
         """Ends the application: YARN ends its containers."""
@@ -268,16 +223,15 @@ class YarnApplication:
 
     # Containers
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask_id: int, host: str, memory_mb: int, cores: int, priority: int) -> None:
         """Told with the next heartbeat; stands until it is answered or `withdraw`n."""
         builder: Any = self._api.AMRMClient.ContainerRequest.newBuilder()
-        builder.capability(self._records.Resource.newInstance(ask.memory_mb, ask.cores))
-        builder.priority(self._records.Priority.newInstance(ask.priority))
-        builder.allocationRequestId(ask.id).relaxLocality(False)
-        builder.nodes(self._gateway.strings(ask.host))
-        request = builder.build()
-        self._master.addContainerRequest(request)
-        self._requests[ask.id] = request
+        builder.capability(self._records.Resource.newInstance(memory_mb, cores))
+        builder.priority(self._records.Priority.newInstance(priority))
+        builder.allocationRequestId(ask_id).relaxLocality(False)
+        builder.nodes(self._gateway.array(self._jvm.java.lang.String, host))
+        self._requests[ask_id] = builder.build()
+        self._master.addContainerRequest(self._requests[ask_id])
 
     def withdraw(self, ask_id: int) -> None:
         """It may be answered all the same."""
@@ -285,61 +239,33 @@ class YarnApplication:
         if request is not None:
             self._master.removeContainerRequest(request)
 
-    def beat(self) -> Beat:
-        """One heartbeat."""
+    def beat(self) -> tuple[list[YarnContainer], list[EndedContainer]]:
+        """One heartbeat: what was allocated, and what has ended. It may change the tokens."""
         answer = self._master.allocate(0.5)
-        allocated = tuple(_container(each) for each in answer.getAllocatedContainers())
+        allocated = [_container(each) for each in answer.getAllocatedContainers()]
         for each in allocated:
             self.withdraw(each.ask_id)  # the client would ask for it anew after a resync
-        ended = tuple(
-            EndedContainer(str(s.getContainerId().toString()), int(s.getExitStatus()), str(s.getDiagnostics() or ""))
-            for s in answer.getCompletedContainersStatuses()
-        )  # fmt: skip
         rolled = answer.getAMRMToken()
         if rolled is not None:
             self.token = self._encoded(rolled)
-        return Beat(
-            allocated,
-            ended,
-            not answer.getUpdatedNodes().isEmpty(),
-            None if rolled is None else self.token,
-            {
-                str(each.getNodeId().toString()): self._encoded(each.getToken())
-                for each in answer.getNMTokens()
-            },
-        )
+        for each in answer.getNMTokens():
+            self.node_tokens[str(each.getNodeId().toString())] = self._encoded(each.getToken())
+        return allocated, [
+            EndedContainer(str(s.getContainerId().toString()), int(s.getExitStatus()), str(s.getDiagnostics() or ""))
+            for s in answer.getCompletedContainersStatuses()
+        ]  # fmt: skip
 
-    def _decoded(self, text: str) -> Any:
-        token = self._jvm.org.apache.hadoop.security.token.Token()
-        token.decodeFromUrlString(text)
-        kind, service = str(token.getKind().toString()), str(token.getService().toString())
-        return self._records.Token.newInstance(
-            token.getIdentifier(), kind, token.getPassword(), service
-        )
+    def start(
+        self, container: YarnContainer, command: str, files: Mapping[str, str], secret: str
+    ) -> None:
+        """Returns once its NodeManager has begun to start it, with `files` by their URLs.
 
-    def _encoded(self, rolled: Any) -> str:
-        token = self._jvm.org.apache.hadoop.security.token.Token(
-            rolled.getIdentifier().array(),
-            rolled.getPassword().array(),
-            self._jvm.org.apache.hadoop.io.Text(rolled.getKind()),
-            self._jvm.org.apache.hadoop.io.Text(rolled.getService()),
-        )
-        return str(token.encodeToUrlString())
-
-    def start(self, container: YarnContainer, launch: Launch) -> None:
-        """Returns once its NodeManager has begun to start it."""
-        files = self._jvm.java.util.HashMap()
-        for name, url in launch.files.items():
-            files.put(name, self._by_http(url))
-        commands = self._jvm.java.util.ArrayList()
-        commands.add(launch.command)
+        `secret`, unless it is "", is in its credentials as `samza-dagster.token`.
+        """
+        resources = {name: self._by_http(url) for name, url in files.items()}
+        credentials = self._credentials(secret) if secret else None
         context = self._records.ContainerLaunchContext.newInstance(
-            files,
-            self._jvm.java.util.HashMap(),
-            commands,
-            None,
-            self._secrets(launch.secrets),
-            None,
+            resources, {}, [command], None, credentials, None
         )
         self._nodes.startContainer(container.handle, context)
 
@@ -364,11 +290,8 @@ class YarnApplication:
 
     def nodes(self) -> tuple[Node, ...]:
         """Every node of the cluster, in any state but never heard of."""
-        states: Any = self._records.NodeState
-        wanted = self._gateway.java.new_array(states, len(_NODE_STATES))
-        for at, name in enumerate(_NODE_STATES):
-            wanted[at] = getattr(states, name)
-        return tuple(_node(each) for each in self._client.getNodeReports(wanted))
+        every = self._gateway.array(self._records.NodeState)  # of none it is that of every state
+        return tuple(_node(each) for each in self._client.getNodeReports(every))
 
     def _by_http(self, url: str) -> Any:
         at = urlsplit(url)
@@ -381,12 +304,9 @@ class YarnApplication:
             0,
         )
 
-    def _secrets(self, secrets: Mapping[str, bytes]) -> Any:
-        if not secrets:
-            return None
+    def _credentials(self, secret: str) -> Any:
         credentials = self._jvm.org.apache.hadoop.security.Credentials()
-        for name, value in secrets.items():
-            credentials.addSecretKey(self._jvm.org.apache.hadoop.io.Text(name), value)
+        credentials.addSecretKey(self._jvm.org.apache.hadoop.io.Text(_SECRET), secret.encode())
         buffer = self._jvm.org.apache.hadoop.io.DataOutputBuffer()
         credentials.writeTokenStorageToStream(buffer)
         return self._jvm.java.nio.ByteBuffer.wrap(buffer.getData(), 0, buffer.getLength())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.interface import ClusterTerm
@@ -13,7 +12,6 @@ from samza_dagster.cluster.yarn.advice import advice
 from samza_dagster.cluster.yarn.application import YarnApplication
 from samza_dagster.cluster.yarn.gateway import HadoopGateway
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
-from samza_dagster.cluster.yarn.session import Session, SessionStore
 from samza_dagster.errors import InvalidInput
 
 _ASKS_OF_A_TERM = 1 << 32
@@ -22,35 +20,22 @@ _ASKS_OF_A_TERM = 1 << 32
 class YarnAgents:
     """Implements `ClusterFactory`: an agent on each node, which YARN starts, calls the coordinator."""
 
-    def __init__(
-        self,
-        configuration: Path,
-        settings: YarnSettings,
-        listen: tuple[str, int],
-        session_directory: str = "",
-    ) -> None:
-        """`configuration` is Hadoop's directory of settings.
-
-        In `session_directory` successive leaders find the application; "" is the user's home in
-        Hadoop's file system.
-        """
-        self._configuration = configuration
+    def __init__(self, settings: YarnSettings, listen: tuple[str, int]) -> None:
         self._settings = settings
         self._listen = listen
-        self._session_directory = session_directory
         self._kept: HadoopGateway | None = None
 
     def require(self, *, beside: tuple[str, str] | None = None) -> None:
         """See `ClusterFactory`."""
-        if not (self._configuration / "yarn-site.xml").is_file():
+        if not (self._settings.hadoop_conf / "yarn-site.xml").is_file():
             raise InvalidInput(
-                f"--hadoop-conf {self._configuration}",
+                f"--hadoop-conf {self._settings.hadoop_conf}",
                 seen="no yarn-site.xml there",
                 fix="the directory of the cluster's yarn-site.xml, as /etc/hadoop/conf",
             )
         gateway = self._gateway()
-        YarnApplication(gateway).require(self._settings.queue, self._settings.label)
-        self._store(gateway).require()
+        YarnApplication(gateway).require(self._settings.queue, self._settings.node_label)
+        self._settings.store(gateway).require()
 
     def advice(self, lease_s: float) -> Sequence[str]:
         """See `ClusterFactory`: by the settings of this machine's `yarn-site.xml`."""
@@ -66,24 +51,13 @@ class YarnAgents:
         with closing(listening(self._listen, within_s)) as listen:
 
             def opened(term: ClusterTerm) -> LocalCluster:
-                gateway = self._gateway()
-                session = self._store(gateway).read() or Session()
-                hosts = YarnHosts(
-                    self._settings,
-                    session,
-                    open_gateway=self._gateway,
-                    open_store=self._store,
-                    first_ask=term.epoch * _ASKS_OF_A_TERM,
-                )
-                return LocalCluster(term, listen=listen, token=session.agents_token, holds=hosts)
+                hosts = YarnHosts(self._settings, self._gateway, term.epoch * _ASKS_OF_A_TERM)
+                return LocalCluster(term, listen=listen, token=hosts.agents_token, holds=hosts)
 
             yield opened
 
     def _gateway(self) -> HadoopGateway:
         """The JVM of now; one that has ended is replaced."""
         if self._kept is None or not self._kept.is_alive:
-            self._kept = HadoopGateway(self._configuration)
+            self._kept = HadoopGateway(self._settings.hadoop_conf)
         return self._kept
-
-    def _store(self, gateway: HadoopGateway) -> SessionStore:
-        return SessionStore(gateway, self._session_directory, self._settings.job)

@@ -11,12 +11,12 @@ import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from samza_dagster.errors import ActionFailed, MissingPrerequisite, Unreachable
+from samza_dagster.errors import ActionFailed, MissingPrerequisite
 
 _OPTIONS = (
     "-Xmx128m",
@@ -24,15 +24,7 @@ _OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-Djava.net.preferIPv4Stack=true",
 )
-_PYSPARK_JARS = (
-    "hadoop-client-api-*",
-    "hadoop-client-runtime-*",
-    "slf4j-api-*",
-    "jcl-over-slf4j-*",
-    "log4j-slf4j2-impl-*",
-    "log4j-api-*",
-    "log4j-core-*",
-)
+_PYSPARK_JARS = ("hadoop-client-*", "slf4j-api-*", "jcl-over-slf4j-*", "log4j-*")
 _CLASS_PATH_S = 60.0
 # py4j tells of each Java object that it can't give back once the JVM has ended.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -78,28 +70,23 @@ class HadoopGateway:
 
         Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM ends at once.
         """
-        if find_spec("py4j") is None:
-            raise MissingPrerequisite(
-                "py4j, to speak with YARN", seen="no module py4j", fix="pip install 'samza_dagster[yarn]'"
-            )  # fmt: skip
-        from py4j import java_gateway
-
-        launch = cast("Callable[..., object]", java_gateway.launch_gateway)  # pyright: ignore[reportUnknownMemberType]
-        classes = class_path(configuration)
         try:
-            port, secret, process = cast(
-                "tuple[int, str, subprocess.Popen[bytes]]",
-                launch(
-                    classpath=classes,
-                    javaopts=list(_OPTIONS),
-                    java_path=None,
-                    die_on_exit=True,
-                    enable_auth=True,
-                    return_proc=True,
-                    # py4j closes the first when the JVM ends, so it gets a copy.
-                    redirect_stdout=os.fdopen(os.dup(2), "w"),
-                    redirect_stderr=2,
-                ),
+            py4j: Any = import_module("py4j.java_gateway")
+        except ImportError as error:
+            raise MissingPrerequisite(
+                "py4j, to speak with YARN", seen=str(error), fix="pip install 'samza_dagster[yarn]'"
+            ) from error
+        try:
+            port, secret, self.process = py4j.launch_gateway(
+                classpath=class_path(configuration),
+                javaopts=list(_OPTIONS),
+                java_path=None,
+                die_on_exit=True,
+                enable_auth=True,
+                return_proc=True,
+                # py4j closes the first when the JVM ends, so it gets a copy.
+                redirect_stdout=os.fdopen(os.dup(2), "w"),
+                redirect_stderr=2,
             )
         except FileNotFoundError as error:
             raise MissingPrerequisite(
@@ -109,9 +96,8 @@ class HadoopGateway:
             raise ActionFailed(
                 "start a JVM with Hadoop's client", seen="it ended at once", fix="see its words above"
             ) from error  # fmt: skip
-        self.process = process
-        parameters = java_gateway.GatewayParameters(port=port, auth_token=secret, auto_convert=True)
-        self.java: Any = java_gateway.JavaGateway(gateway_parameters=parameters)
+        parameters = py4j.GatewayParameters(port=port, auth_token=secret, auto_convert=True)
+        self.java: Any = py4j.JavaGateway(gateway_parameters=parameters)
         self.jvm: Any = self.java.jvm
         self.configuration: Any = self.jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
         for key, milliseconds in _WAIT_MS.items():
@@ -122,9 +108,9 @@ class HadoopGateway:
         """The JVM runs."""
         return self.process.poll() is None
 
-    def strings(self, *values: str) -> Any:
-        """A Java array of strings."""
-        array = self.java.new_array(self.jvm.java.lang.String, len(values))
+    def array(self, of: Any, *values: Any) -> Any:
+        """A Java array."""
+        array = self.java.new_array(of, len(values))
         for at, value in enumerate(values):
             array[at] = value
         return array
@@ -137,14 +123,6 @@ class HadoopGateway:
         self.process.wait()
 
 
-def gateway_is_gone(error: BaseException, gateway: HadoopGateway) -> bool:
-    """Whether a call failed since there is no JVM any more."""
-    return not gateway.is_alive or type(error).__name__ in (
-        "Py4JNetworkError",
-        "ConnectionRefusedError",
-    )
-
-
 def java_words(error: BaseException) -> str:
     """What Java said: class and message of the exception, without its trace."""
     thrown = getattr(error, "java_exception", None)
@@ -155,8 +133,3 @@ def java_words(error: BaseException) -> str:
     except Exception:
         return type(error).__name__
     return text.splitlines()[0][:500] if text else type(error).__name__
-
-
-def unreachable(asked: str, error: BaseException) -> Unreachable:
-    """YARN, or the JVM that speaks with it, didn't answer."""
-    return Unreachable(asked, seen=java_words(error), fix="see that the ResourceManager runs")

@@ -12,38 +12,31 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any
 
 from samza_dagster.cluster.interface import JSON
 from samza_dagster.cluster.local import LocalCluster
-from samza_dagster.cluster.yarn.agents import (
-    ADOPTED_WORD_S,
-    AgentContainer,
-    AskForAgent,
-    next_due,
-    steps,
-)
+from samza_dagster.cluster.yarn.agents import ADOPTED_WORD_S, Due, NodeAgent
 from samza_dagster.cluster.yarn.application import (
-    SECRET,
-    Ask,
     EndedContainer,
-    Launch,
     Node,
     YarnApplication,
     YarnContainer,
     by_host,
     closed,
 )
-from samza_dagster.cluster.yarn.gateway import HadoopGateway, gateway_is_gone, java_words
-from samza_dagster.cluster.yarn.session import Session, SessionStore
+from samza_dagster.cluster.yarn.gateway import HadoopGateway, java_words
+from samza_dagster.cluster.yarn.session import SessionStore
 from samza_dagster.errors import ActionFailed
 
 LOG = logging.getLogger(__name__)
-T = TypeVar("T")
 
 AGENT_MEMORY_MB = 128
 _AGENT, _HOLD = 1, 2
@@ -66,60 +59,68 @@ _LONGEST_PAUSE_S = 5.0
 class YarnSettings:
     """Where the job's application is, and how its agents are started.
 
-    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`.
+    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`. In
+    `session_directory` successive leaders find the application.
     """
 
     job: str
+    agent: bytes
+    hadoop_conf: Path
     queue: str
-    label: str
+    node_label: str
     node_directory: str
     node_state_directory: str
-    python: str
-    agent: bytes
+    node_python: str
+    session_directory: str
+
+    def store(self, gateway: HadoopGateway) -> SessionStore:
+        """Where the job's session is."""
+        return SessionStore(gateway, self.session_directory, self.job)
 
 
-class _Held(NamedTuple):
-    """A hold that is asked of YARN."""
+@dataclass
+class _Ask:
+    """A container that is asked of YARN, `given` once that has one, until it is started.
 
-    request_id: str
-    ask: Ask
+    For a hold of `request_id`, or for an agent, which has none.
+    """
+
+    id: int
+    request_id: str | None
+    host: str
+    memory_mb: int
+    cores: int
     since: float
+    given: YarnContainer | None = None
 
 
 class YarnHosts:
     """Implements `Holds`. Of one term: `close` leaves all that runs as it is."""
 
     def __init__(
-        self,
-        settings: YarnSettings,
-        session: Session,
-        *,
-        open_gateway: Callable[[], HadoopGateway],
-        open_store: Callable[[HadoopGateway], SessionStore],
-        first_ask: int,
-        clock: Callable[[], float] = time.monotonic,
+        self, settings: YarnSettings, open_gateway: Callable[[], HadoopGateway], first_ask: int
     ) -> None:
         self._settings = settings
-        self._session = session
-        self._gateway = open_gateway()
         self._open_gateway = open_gateway
-        self._open_store = open_store
-        self._clock = clock
-        self._cluster: LocalCluster | None = None
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._gateway = open_gateway()
+        self._store = settings.store(self._gateway)
+        self._session = self._store.read()
+        self.agents_token = self._session.agents_token
+        self._cluster: LocalCluster
+        self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="yarn", daemon=True)
         self._node_calls = ThreadPoolExecutor(_NODE_THREADS, "yarn-nodes")
         # Of the thread alone, but for reading.
-        self._application = YarnApplication(self._gateway)
+        self._application: YarnApplication
         self._next_ask = first_ask
-        self._asks: dict[int, str] = {}
-        self._holds: dict[str, _Held] = {}
-        self._agents: dict[str, AgentContainer] = {}
-        self._containers: dict[str, YarnContainer] = {}
-        self._starting: set[str] = set()
+        self._asks: dict[int, _Ask] = {}
+        self._agents: defaultdict[str, NodeAgent] = defaultdict(NodeAgent)
         self._nodes: dict[str, Node] = {}
-        self._nodes_at = self._beat_at = float("-inf")
+        self._there: set[str] = set()
+        self._nodes_at = self._beat_due = self._connect_at = float("-inf")
+        self._connected = False
+        self._failures = 0
         self._told = ""
 
     # Holds, as the cluster asks for them
@@ -127,12 +128,18 @@ class YarnHosts:
     def start(self, cluster: LocalCluster) -> None:
         """Agents may call `cluster` from now on."""
         self._cluster = cluster
-        self._agent_page = (
-            f"/yarn/agent-{hashlib.sha256(self._settings.agent).hexdigest()[:16]}.pyz"
-        )
-        cluster.add_page(self._agent_page, "application/zip", lambda: self._settings.agent)
+        self._files = {
+            "agent.pyz": self._page("application/zip", self._settings.agent),
+            "coordinator.url": self._page("text/plain", cluster.url.encode()),
+        }
         cluster.add_page("/yarn", JSON, lambda: json.dumps(self.to_json()).encode())
         self._thread.start()
+
+    def _page(self, content_type: str, content: bytes) -> str:
+        """The URL of a page of ours that has it."""
+        page = f"/yarn/{hashlib.sha256(content).hexdigest()[:16]}"
+        self._cluster.add_page(page, content_type, lambda: content)
+        return self._cluster.url + page
 
     def close(self) -> None:
         """Ends the conversation. The application, its agents and its containers go on."""
@@ -145,20 +152,22 @@ class YarnHosts:
 
     def finish(self) -> None:
         """See `Holds`: YARN ends the agents with the application."""
-        done = threading.Event()
+        done: Future[None] = Future()
 
         def unregister() -> None:
             self._application.unregister()
             self._closing.set()
-            done.set()
+            done.set_result(None)
 
         self._inbox.put(unregister)
-        if not done.wait(_FINISH_S):
+        try:
+            done.result(_FINISH_S)
+        except Late:
             raise ActionFailed(
                 f"end {self._session.application} on YARN",
                 seen=self._told or "no answer",
                 fix=f"yarn application -kill {self._session.application}",
-            )
+            ) from None
 
     def ask(self, request_id: str, host: str, memory_mb: int, cores: int) -> None:
         """See `Holds`."""
@@ -177,7 +186,7 @@ class YarnHosts:
 
     def closed(self, host: str) -> str:
         """See `Holds`."""
-        return closed(self._nodes.get(host), label=self._settings.label)
+        return closed(self._nodes.get(host), label=self._settings.node_label)
 
     def state(self, host: str) -> str:
         """See `Holds`."""
@@ -189,91 +198,111 @@ class YarnHosts:
 
         `unaccounted` are incarnations that run there and whose YARN container YARN has lost sight of.
         """
-        assert self._cluster is not None  # the page is added with it
-        calling, holds = self._cluster.calling(), self._cluster.holds()
+        calling, holds, there = self._cluster.calling(), self._cluster.holds(), set(self._there)
         return {
             "version": 1,
             "application": self._session.application,
             "trouble": self._told,
             "nodes": {
                 host: {
-                    "state": node.state,
-                    "why": node.why,
-                    "memory_mb": node.memory_mb,
-                    "used_memory_mb": node.used_memory_mb,
-                    "cores": node.cores,
-                    "used_cores": node.used_cores,
-                    "agent": "calls" if host in calling else self._agent_words(host),
+                    **asdict(node),
+                    "agent": "calls"
+                    if host in calling
+                    else self._agents.get(host, NodeAgent()).describe(),
                     "unaccounted": sorted(
-                        ran
-                        for hold, ran in holds.get(host, {}).items()
-                        if hold not in self._containers
+                        ran for hold, ran in holds.get(host, {}).items() if hold not in there
                     ),
                 }
                 for host, node in sorted(self._nodes.items())
             },
         }
 
-    def _agent_words(self, host: str) -> str:
-        agent = self._agents.get(host, AgentContainer())
-        if agent.container:
-            return f"started as {agent.container}, not heard yet"
-        if agent.asked:
-            return "asked of YARN"
-        return f"ended: {agent.why}" if agent.why else "none"
-
     # The thread
 
     def _run(self) -> None:
-        failures = 0
         while not self._closing.is_set():
             try:
-                self._connect()
-                failures, self._told = 0, ""
-                while not self._closing.is_set():
-                    self._turn()
+                self._turn()
             except Exception as error:
-                if self._closing.is_set():
-                    return
-                failures += 1
-                self._told = java_words(error)
-                LOG.warning("YARN: %s; again in a moment, containers run on", self._told)
-                LOG.debug("YARN", exc_info=True)
-                if _RIVAL in self._told:
-                    self._prove_leadership()
-                self._closing.wait(min(_LONGEST_PAUSE_S, 0.1 * 2**failures))
+                if not self._closing.is_set():
+                    self._pause(java_words(error))
+
+    def _pause(self, why: str) -> None:
+        """Connects anew after a while, with another JVM if this one has ended."""
+        if why != self._told:
+            LOG.warning("YARN: %s; again in a moment, containers run on", why)
+        self._connected, self._told = False, why
+        self._failures += 1
+        pause = min(_LONGEST_PAUSE_S, 0.1 * 2**self._failures)
+        if _RIVAL in why:
+            # YARN takes two masters of one attempt in turns: only the brokers know which of them
+            # leads. The other one is closed by then, and disturbs this one no more.
+            self._cluster.rival(f"another master of {self._session.application} spoke with YARN")
+            pause = _PROVEN_S
+        self._connect_at = time.monotonic() + pause
+
+    def _turn(self) -> None:
+        """Waits for what is asked here or due, and does it."""
+        if not self._connected and time.monotonic() >= self._connect_at:
+            self._connect()
+        due = self._beat_due if self._connected else self._connect_at
+        try:
+            self._inbox.get(timeout=max(0.0, due - time.monotonic()))()
+            while True:
+                self._inbox.get_nowait()()
+        except queue.Empty:
+            pass
+        now = time.monotonic()
+        self._refuse_late(now)
+        if self._connected:
+            if now >= self._beat_due:
+                self._beat(now)
+            if now - self._nodes_at > _NODES_S:
+                self._look_at_nodes(now)
+            self._keep_agents(now)
 
     def _connect(self) -> None:
-        """Becomes the application's master, of a new one where there is none that runs."""
-        assert self._cluster is not None
+        """Becomes the application's master, of a new one where there is none that runs.
+
+        What YARN says that is there takes the place of what this thread knew; open asks are made again.
+        """
         self._gateway = self._open_gateway()
         self._application = YarnApplication(self._gateway)
-        store = self._open_store(self._gateway)
+        self._store = self._settings.store(self._gateway)
         if not self._session.application or not self._runs(self._session.application):
             self._application.submit(
-                self._settings.job, queue=self._settings.queue, label=self._settings.label
+                self._settings.job, queue=self._settings.queue, label=self._settings.node_label
             )
-            self._session = self._session.of(self._application.identifier, self._application.token)
-            store.write(self._session)
-        self._store = store
+            self._keep_tokens(self._application.identifier)
         earlier = self._application.register(
             self._session.application,
             self._session.token,
+            self._session.node_tokens,
             url=self._cluster.url,
-            node_tokens=self._session.node_tokens,
         )
         LOG.info("leads %s on YARN, %d containers there", self._session.application, len(earlier))
-        self._take_up(earlier)
-        self._look_at_nodes()
-
-    def _prove_leadership(self) -> None:
-        """YARN takes two masters of one attempt in turns: only the brokers know which of them leads.
-
-        One that doesn't is closed by then, and doesn't disturb the other any more.
-        """
-        assert self._cluster is not None
-        self._cluster.rival(f"another master of {self._session.application} spoke with YARN")
-        self._closing.wait(_PROVEN_S)
+        now = time.monotonic()
+        self._look_at_nodes(now)
+        self._there = {each.id for each in earlier}
+        for agent in self._agents.values():
+            if agent.container is not None and agent.container.id not in self._there:
+                agent.ended(now, "YARN doesn't know it any more", dead=False)
+        starting = {ask.given.id for ask in self._asks.values() if ask.given is not None}
+        for each in earlier:
+            if each.priority == _AGENT:
+                agent = self._agents[each.host]
+                if agent.container is None or agent.container.id != each.id:
+                    agent.runs(each, now, ADOPTED_WORD_S)
+                agent.container = each  # the same one has another handle in another JVM
+            elif each.id not in starting:
+                self._node_calls.submit(self._release_if_idle, each)
+        for ask in [each for each in self._asks.values() if each.given is None]:
+            if ask.request_id is not None:
+                self._tell(ask)
+            else:
+                del self._asks[ask.id]
+                self._agents[ask.host].again_at = now
+        self._connected, self._failures, self._told = True, 0, ""
 
     def _runs(self, application: str) -> bool:
         try:
@@ -287,188 +316,118 @@ class YarnHosts:
         LOG.warning("YARN says that %s is %s: a new one is submitted", application, state)
         return False
 
-    def _take_up(self, earlier: tuple[YarnContainer, ...]) -> None:
-        """What YARN says that is there, in place of what this thread knew; open asks are made again."""
-        now = self._clock()
-        self._containers = {each.id: each for each in earlier}
-        known, self._agents = self._agents, {}
-        for each in earlier:
-            if each.priority == _AGENT:
-                before = known.get(each.host)
-                same = before is not None and before.container == each.id
-                self._agents[each.host] = (
-                    before
-                    if same and before is not None
-                    else AgentContainer().runs(each.id, now, ADOPTED_WORD_S)
-                )
-            elif each.id not in self._starting:
-                self._node_calls.submit(self._release_if_idle, each)
-        self._asks.clear()
-        for held in self._holds.values():
-            self._asks[held.ask.id] = held.request_id
-            self._application.ask(held.ask)
-
-    def _turn(self) -> None:
-        now = self._clock()
-        urgent = bool(self._asks)
-        due = self._beat_at + (_URGENT_BEAT_S if urgent else _BEAT_S)
-        for call in self._calls(max(0.0, due - now)):
-            call()
-        now = self._clock()
-        if now >= self._beat_at + (_URGENT_BEAT_S if self._asks else _BEAT_S):
-            self._beat(now)
-        if now - self._nodes_at > _NODES_S:
-            self._look_at_nodes()
-        self._refuse_late(now)
-        self._keep_agents(now)
-
-    def _calls(self, within_s: float) -> Iterator[Callable[[], None]]:
-        agent_due = next_due(self._agents, self._clock())
-        if agent_due is not None:
-            within_s = min(within_s, max(0.0, agent_due - self._clock()))
-        try:
-            yield self._inbox.get(timeout=within_s) if within_s > 0 else self._inbox.get_nowait()
-            while True:
-                yield self._inbox.get_nowait()
-        except queue.Empty:
-            return
+    def _keep_tokens(self, application: str) -> None:
+        self._session = replace(
+            self._session,
+            application=application,
+            token=self._application.token,
+            node_tokens=dict(self._application.node_tokens),
+        )
+        self._store.write(self._session)
 
     def _beat(self, now: float) -> None:
-        self._beat_at = now
-        beat = self._answered(self._application.beat)
-        if beat is None:
-            return
-        if beat.token is not None or beat.node_tokens:
-            self._session = replace(
-                self._session,
-                token=beat.token or self._session.token,
-                node_tokens={**self._session.node_tokens, **beat.node_tokens},
-            )
-            self._store.write(self._session)
-        for container in beat.allocated:
+        open_asks = any(ask.given is None for ask in self._asks.values())
+        self._beat_due = now + (_URGENT_BEAT_S if open_asks else _BEAT_S)
+        allocated, ended = self._application.beat()
+        tokens = (self._application.token, self._application.node_tokens)
+        if tokens != (self._session.token, self._session.node_tokens):
+            self._keep_tokens(self._session.application)
+        for container in allocated:
             self._take(container)
-        for ended in beat.ended:
-            self._note_end(ended, now)
-        if beat.nodes_changed:
-            self._look_at_nodes()
+        for each in ended:
+            self._note_end(each, now)
 
-    def _look_at_nodes(self) -> None:
-        self._nodes_at = self._clock()
-        nodes = self._answered(self._application.nodes)
-        if nodes is not None:
-            self._nodes = by_host(nodes)
-
-    def _answered(self, call: Callable[[], T]) -> T | None:
-        """What the ResourceManager answers; None while nobody does, so that it is asked again later."""
-        try:
-            answer = call()
-        except Exception as error:
-            if gateway_is_gone(error, self._gateway) or not _is_away(error):
-                raise
-            if not self._told:
-                LOG.warning("the ResourceManager is away, containers run on: %s", java_words(error))
-            self._told = java_words(error)
-            return None
-        self._told = ""
-        return answer
+    def _look_at_nodes(self, now: float) -> None:
+        self._nodes_at = now
+        self._nodes = by_host(self._application.nodes())
 
     # Holds
 
     def _ask(self, request_id: str, host: str, memory_mb: int, cores: int) -> None:
+        refuse = partial(self._cluster.hold_refused, request_id, host)
+        if not self._connected:
+            refuse(f"YARN: {self._told}")
+            return
         largest_mb, most_cores = self._application.largest
         if memory_mb > largest_mb or cores > most_cores:
-            self._refuse(
-                request_id, host,
+            refuse(
                 f"YARN's largest container has {largest_mb} MiB and {most_cores} cores "
-                "(yarn.scheduler.maximum-allocation-mb, -vcores)",
-            )  # fmt: skip
+                "(yarn.scheduler.maximum-allocation-mb, -vcores)"
+            )
             return
         if why := self.closed(host):
-            self._refuse(request_id, host, why)
+            refuse(why)
             return
-        ask = self._new_ask(host, memory_mb, cores, _HOLD)
-        self._holds[request_id] = _Held(request_id, ask, self._clock())
-        self._asks[ask.id] = request_id
+        self._open(request_id, host, memory_mb, cores)
 
-    def _new_ask(self, host: str, memory_mb: int, cores: int, priority: int) -> Ask:
+    def _open(self, request_id: str | None, host: str, memory_mb: int, cores: int) -> None:
         self._next_ask += 1
-        ask = Ask(self._next_ask, host, memory_mb, cores, priority)
-        self._application.ask(ask)
-        self._beat_at = float("-inf")  # told at once
-        return ask
+        ask = _Ask(self._next_ask, request_id, host, memory_mb, cores, time.monotonic())
+        self._asks[ask.id] = ask
+        self._tell(ask)
+
+    def _tell(self, ask: _Ask) -> None:
+        priority = _AGENT if ask.request_id is None else _HOLD
+        self._application.ask(ask.id, ask.host, ask.memory_mb, ask.cores, priority)
+        self._beat_due = float("-inf")  # told at once
 
     def _withdraw(self, request_id: str) -> None:
-        held = self._holds.pop(request_id, None)
-        if held is not None:
-            self._asks.pop(held.ask.id, None)
-            self._application.withdraw(held.ask.id)
-
-    def _refuse(self, request_id: str, host: str, why: str) -> None:
-        assert self._cluster is not None
-        self._withdraw(request_id)
-        self._cluster.hold_refused(request_id, host, why)
+        for ask in [each for each in self._asks.values() if each.request_id == request_id]:
+            del self._asks[ask.id]
+            if self._connected:
+                self._application.withdraw(ask.id)
 
     def _refuse_late(self, now: float) -> None:
-        for held in list(self._holds.values()):
-            if now - held.since > _HOLD_WITHIN_S:
-                memory_mb, cores = self.free(held.ask.host)
-                self._refuse(
-                    held.request_id, held.ask.host,
+        for ask in list(self._asks.values()):
+            if (
+                ask.request_id is not None
+                and ask.given is None
+                and now - ask.since > _HOLD_WITHIN_S
+            ):
+                memory_mb, cores = self.free(ask.host)
+                self._withdraw(ask.request_id)
+                self._cluster.hold_refused(
+                    ask.request_id, ask.host,
                     f"YARN gave no container there within {_HOLD_WITHIN_S:g} s; by its word "
                     f"{memory_mb} MiB and {cores} cores are free, the queue's limits aside",
                 )  # fmt: skip
 
     def _take(self, container: YarnContainer) -> None:
-        owner = self._asks.pop(container.ask_id, None)
-        if owner is None:  # withdrawn, and given all the same
+        ask = self._asks.get(container.ask_id)
+        if ask is None or ask.given is not None:  # withdrawn, and given all the same
             self._application.release(container)
             return
-        self._containers[container.id] = container
-        self._starting.add(container.id)
-        agent = container.priority == _AGENT
-        if agent:
-            self._agents[container.host] = self._agents[container.host].runs(
-                container.id, self._clock()
-            )
-        self._node_calls.submit(self._start, container, None if agent else owner)
+        ask.given = container
+        self._there.add(container.id)
+        if ask.request_id is None:
+            self._agents[container.host].runs(container, time.monotonic())
+        self._node_calls.submit(self._start, ask, container)
 
-    def _start(self, container: YarnContainer, request_id: str | None) -> None:
+    def _start(self, ask: _Ask, container: YarnContainer) -> None:
         """On a thread of its own: its end comes back as a call."""
         why = ""
         try:
-            self._application.start(
-                container, self._launch(container.host, agent=request_id is None)
-            )
+            self._launch(container, agent=ask.request_id is None)
         except Exception as error:
             why = f"its NodeManager didn't start a container: {java_words(error)}"
-        self._inbox.put(partial(self._started, container, request_id, why))
+        self._inbox.put(partial(self._started, ask, container, why))
 
-    def _started(self, container: YarnContainer, request_id: str | None, why: str) -> None:
-        assert self._cluster is not None
-        self._starting.discard(container.id)
+    def _started(self, ask: _Ask, container: YarnContainer, why: str) -> None:
+        wanted = self._asks.pop(ask.id, None) is not None
+        agent = self._agents[container.host]
         if why:
             LOG.warning("%s on %s: %s", container.id, container.host, why)
-            self._containers.pop(container.id, None)
+            if ask.request_id is not None and wanted:
+                self._cluster.hold_refused(ask.request_id, ask.host, why)
+            elif agent.container is not None and agent.container.id == container.id:
+                agent.ended(time.monotonic(), why)
             self._application.release(container)
-            if request_id is None:
-                agent = self._agents[container.host]
-                if agent.container == container.id:
-                    self._agents[container.host] = agent.ended(self._clock(), why)
-        if request_id is None:
-            return
-        held = self._holds.pop(request_id, None)
-        if why:
-            if held is not None:
-                self._cluster.hold_refused(request_id, container.host, why)
-        elif held is None or not self._cluster.hold_granted(
-            request_id, container.host, container.id
+        elif ask.request_id is not None and not (
+            wanted and self._cluster.hold_granted(ask.request_id, ask.host, container.id)
         ):
-            self._stop(container)
+            self._node_calls.submit(self._stop, container)
 
     def _stop(self, container: YarnContainer) -> None:
-        self._node_calls.submit(self._stop_now, container)
-
-    def _stop_now(self, container: YarnContainer) -> None:
         try:
             self._application.stop(container)
         except Exception as error:
@@ -479,72 +438,51 @@ class YarnHosts:
             self._inbox.put(partial(self._application.release, container))
 
     def _note_end(self, ended: EndedContainer, now: float) -> None:
-        container = self._containers.pop(ended.id, None)
-        if container is None:
-            return
-        if container.priority == _AGENT:
-            agent = self._agents.get(container.host, AgentContainer())
-            if agent.container == ended.id:
-                dead = ended.exit_status != _LOST_SIGHT
-                agent = self._agents[container.host] = agent.ended(now, str(ended), dead=dead)
+        self._there.discard(ended.id)
+        for host, agent in self._agents.items():
+            if agent.container is not None and agent.container.id == ended.id:
+                LOG.info("the agent of %s has ended: %s", host, ended)
+                agent.ended(now, str(ended), dead=ended.exit_status != _LOST_SIGHT)
                 if agent.failures > 1:
-                    LOG.warning(
-                        "the agent of %s ends each time: %s; see --node-python and --node-directory",
-                        *(container.host, ended),
-                    )
-                else:
-                    LOG.info("the agent of %s has ended: %s", container.host, ended)
-        elif ended.exit_status != 0:
-            LOG.info("on %s YARN says of %s: %s", container.host, ended.id, ended)
+                    LOG.warning("it ends each time: see --node-python and --node-directory")
+                return
+        if ended.exit_status != 0:
+            LOG.info("YARN says of %s: %s", ended.id, ended)
 
     # Agents
 
     def _keep_agents(self, now: float) -> None:
-        assert self._cluster is not None
-        hosts = [host for host in sorted(self._nodes) if not self.closed(host)]
-        for step in steps(hosts, self._agents, self._cluster.calling(), now):
-            agent = self._agents.get(step.host, AgentContainer())
-            if isinstance(step, AskForAgent):
-                ask = self._new_ask(step.host, AGENT_MEMORY_MB, 1, _AGENT)
-                self._asks[ask.id] = step.host
-                self._agents[step.host] = replace(agent, asked=True)
-            else:
-                LOG.warning("the agent of %s isn't heard, and is started anew", step.host)
-                self._agents[step.host] = replace(agent, stopping=True)
-                if agent.container in self._containers:
-                    self._stop(self._containers[agent.container])
+        calling = self._cluster.calling()
+        for host in [each for each in sorted(self._nodes) if not self.closed(each)]:
+            agent = self._agents[host]
+            due = agent.next_step(now, calls=host in calling)
+            if due is Due.ASK:
+                self._open(None, host, AGENT_MEMORY_MB, 1)
+            elif due is Due.STOP and agent.container is not None:
+                LOG.warning("the agent of %s isn't heard, and is started anew", host)
+                self._node_calls.submit(self._stop, agent.container)
 
-    def _launch(self, host: str, *, agent: bool) -> Launch:
-        assert self._cluster is not None
-        directory = f"{self._filled(self._settings.node_directory, host)}/{self._settings.job}"
+    def _launch(self, container: YarnContainer, *, agent: bool) -> None:
+        settings, host = self._settings, container.host
+        directory = f"{_filled(settings.node_directory, host)}/{settings.job}"
         arguments = ["--directory", directory]
         if agent:
             node = self._nodes[host]
             arguments += [
-                *("--wardens", "outside", "--host", host),
+                *("--host", host, "--coordinator-url-file", "coordinator.url"),
                 *("--memory-mb", str(node.memory_mb), "--cores", str(node.cores)),
-                *("--coordinator-url", self._cluster.url),
             ]
-            if self._settings.node_state_directory:
-                state = self._filled(self._settings.node_state_directory, host)
-                arguments += ["--state-dir", state]
-        text = "".join(f"{each}\n" for each in arguments).encode()
-        page = f"/yarn/{hashlib.sha256(text).hexdigest()[:16]}/arguments"
-        self._cluster.add_page(page, "text/plain", lambda: text)
-        url = self._cluster.url
-        role = "" if agent else " --hold"
-        return Launch(
-            f"exec {self._settings.python} -I agent.pyz{role} @arguments 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr",
-            {"agent.pyz": url + self._agent_page, "arguments": url + page},
-            {SECRET: self._session.agents_token.encode()} if agent else {},
+            if settings.node_state_directory:
+                arguments += ["--state-dir", _filled(settings.node_state_directory, host)]
+        lines = "".join(f"{each}\n" for each in arguments)
+        self._application.start(
+            container,
+            f"exec {settings.node_python} -I agent.pyz{'' if agent else ' --hold'} @arguments "
+            "1><LOG_DIR>/stdout 2><LOG_DIR>/stderr",
+            {**self._files, "arguments": self._page("text/plain", lines.encode())},
+            self._session.agents_token if agent else "",
         )
 
-    def _filled(self, directory: str, host: str) -> str:
-        return directory.replace("{host}", host).rstrip("/")
 
-
-def _is_away(error: BaseException) -> bool:
-    """Whether nobody answered, so that the same may be said again."""
-    words = java_words(error)
-    away = ("ConnectException", "SocketTimeout", "EOFException", "NoRouteToHost", "StandbyException", "Retriable", "ConnectTimeout", "SocketException")  # fmt: skip
-    return any(each in words for each in away)
+def _filled(directory: str, host: str) -> str:
+    return directory.replace("{host}", host).rstrip("/")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from samza_dagster.cluster.yarn.gateway import HadoopGateway, java_words
@@ -23,8 +24,7 @@ _VERSION = 1
 class Session:
     """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us.
 
-    `node_tokens` are those by which its master speaks with each NodeManager: YARN tells each once in
-    an application's life.
+    `node_tokens` are those by which its master speaks with each NodeManager.
     """
 
     application: str = ""
@@ -32,91 +32,69 @@ class Session:
     node_tokens: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     agents_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
-    def of(self, application: str, token: str) -> Session:
-        """The same for another application."""
-        return replace(self, application=application, token=token, node_tokens={})
-
 
 class SessionStore:
     """One job's session. `directory` is a URI, "" for `.samza-dagster` in the user's home of Hadoop's file system."""
 
     def __init__(self, gateway: HadoopGateway, directory: str, job: str) -> None:
-        jvm = gateway.jvm
-        self._jvm = jvm
-        self._configuration = gateway.configuration
+        self._gateway = gateway
+        self._fs: Any = gateway.jvm.org.apache.hadoop.fs
         if not directory:
-            home = jvm.org.apache.hadoop.fs.FileSystem.get(gateway.configuration).getHomeDirectory()
+            home = self._fs.FileSystem.get(gateway.configuration).getHomeDirectory()
             directory = f"{home.toString()}/.samza-dagster"
-        self.path = f"{directory.rstrip('/')}/{job}.session"
+        self._path: Any = self._fs.Path(f"{directory.rstrip('/')}/{job}.session")
 
-    def read(self) -> Session | None:
-        """None when there is none. Raises `ActionFailed` for one that can't be read or understood."""
-        try:
-            path, files = self._open(self.path)
-            if not files.exists(path):
-                return None
-            stream = files.open(path)
-            content = self._jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream)
+    def read(self) -> Session:
+        """A new one when there is none. Raises `ActionFailed` for one that can't be read or understood."""
+        with self._failing("read") as files:
+            if not files.exists(self._path):
+                return Session()
+            stream = files.open(self._path)
+            content = self._gateway.jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream)
             stream.close()
             record = json.loads(bytes(content))
-            if record["version"] != _VERSION:
-                raise ValueError(f"version {record['version']}")
-            return Session(
-                record["application"],
-                record["token"],
-                record["node_tokens"],
-                record["agents_token"],
-            )
-        except Exception as error:
-            raise self._failed("read", error) from error
+            if (version := record.pop("version")) != _VERSION:
+                raise ValueError(f"version {version}")
+            return Session(**record)
 
     def write(self, session: Session) -> None:
         """Replaces it in one step. Raises `ActionFailed`."""
-        record = {
-            "version": _VERSION,
-            "application": session.application,
-            "token": session.token,
-            "node_tokens": dict(session.node_tokens),
-            "agents_token": session.agents_token,
-        }
-        fs: Any = self._jvm.org.apache.hadoop.fs
-        try:
-            beside, _ = self._created(json.dumps(record).encode())
-            context = fs.FileContext.getFileContext(beside.toUri(), self._configuration)
-            options = self._jvm.org.apache.hadoop.fs.Options.Rename
-            array = self._jvm.java.lang.reflect.Array.newInstance(options.OVERWRITE.getClass(), 1)
-            array[0] = options.OVERWRITE
-            context.rename(beside, fs.Path(self.path), array)
-        except Exception as error:
-            raise self._failed("write", error) from error
+        record = json.dumps({"version": _VERSION, **asdict(session)})
+        with self._failing("write") as files:
+            beside = self._created(files, record.encode())
+            context = self._fs.FileContext.getFileContext(
+                beside.toUri(), self._gateway.configuration
+            )
+            option = self._fs.Options.Rename.OVERWRITE
+            array = self._gateway.jvm.java.lang.reflect.Array.newInstance(option.getClass(), 1)
+            array[0] = option
+            context.rename(beside, self._path, array)
 
     def require(self) -> None:
         """Returns where a session could be kept. Raises `ActionFailed`."""
         self.read()
-        try:
-            beside, files = self._created(b"")
-            files.delete(beside, False)
-        except Exception as error:
-            raise self._failed("write", error) from error
+        with self._failing("write") as files:
+            files.delete(self._created(files, b""), False)
 
-    def _created(self, content: bytes) -> tuple[Any, Any]:
-        """A file beside it that its owner alone may read, and its file system."""
-        beside, files = self._open(f"{self.path}.{secrets.token_hex(4)}")
+    def _created(self, files: Any, content: bytes) -> Any:
+        """A file beside it that its owner alone may read."""
+        beside = self._path.suffix(f".{secrets.token_hex(4)}")
         files.mkdirs(beside.getParent())
-        permission = self._jvm.org.apache.hadoop.fs.permission.FsPermission("600")
+        permission = self._fs.permission.FsPermission("600")
         copies, block = files.getDefaultReplication(beside), files.getDefaultBlockSize(beside)
         stream = files.create(beside, permission, False, 4096, copies, block, None)
         stream.write(content)
         stream.close()
-        return beside, files
+        return beside
 
-    def _open(self, name: str) -> tuple[Any, Any]:
-        path = self._jvm.org.apache.hadoop.fs.Path(name)
-        return path, path.getFileSystem(self._configuration)
-
-    def _failed(self, verb: str, error: Exception) -> ActionFailed:
-        return ActionFailed(
-            f"{verb} the YARN session {self.path}",
-            seen=java_words(error),
-            fix="name a directory that this user may read and write, and no other user: --session-directory",
-        )
+    @contextmanager
+    def _failing(self, verb: str) -> Generator[Any]:
+        """Gives its file system; what fails with that is `ActionFailed`."""
+        try:
+            yield self._path.getFileSystem(self._gateway.configuration)
+        except Exception as error:
+            raise ActionFailed(
+                f"{verb} the YARN session {self._path.toString()}",
+                seen=java_words(error),
+                fix="name a directory that this user may read and write, and no other user: --session-directory",
+            ) from error

@@ -173,7 +173,7 @@ class Hold:
 
 
 class EngineAgent(Agent):
-    """An agent as the engine starts it: a constant command in a directory with three files."""
+    """An agent as the engine starts it: a constant command in a directory with four files."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         root = self.root.parent
@@ -181,7 +181,11 @@ class EngineAgent(Agent):
             return subprocess.Popen(
                 [*self.program, "@arguments"],
                 cwd=root,
-                env={**os.environ, "HADOOP_TOKEN_FILE_LOCATION": str(root / "container_tokens")},
+                env={
+                    **os.environ,
+                    "CONTAINER_ID": "container_of_the_agent",
+                    "HADOOP_TOKEN_FILE_LOCATION": str(root / "container_tokens"),
+                },
                 stdout=log,
                 stderr=log,
             )
@@ -201,8 +205,9 @@ class Node:
         self.coordinator = Coordinator()
         (root / "arguments").write_text(
             f"--directory\n{directory}\n--host=host-1\n--memory-mb=1000\n--cores=8\n"
-            f"--coordinator-url={self.coordinator.url}\n--wardens=outside\n"
+            "--coordinator-url-file=coordinator.url\n"
         )
+        (root / "coordinator.url").write_text(self.coordinator.url)
         alias, token = b"samza-dagster.token", TOKEN.encode()
         (root / "container_tokens").write_bytes(
             b"HDTS\0\0\1" + bytes([len(alias)]) + alias + bytes([len(token)]) + token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from samza_dagster.agent import holds
 from samza_dagster.agent.examination import WARDEN_WITHIN_S
-from samza_dagster.agent.holds import BACK_WITHIN_S, NAMED_WITHIN_S, Holds
+from samza_dagster.agent.holds import BACK_WITHIN_S, NAMED_WITHIN_S
 from samza_dagster.agent.incarnation import FAILED, LAUNCHING, HostedIncarnation
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
@@ -36,23 +37,34 @@ class Host:
             ResourceLedger(1000, 4),
             url_of=lambda _: "",
             monotonic=lambda: self.now,
-            wardens_outside=True,
         )
         self.supervisor.adopt()
-        self.holds: Holds = self.supervisor.holds or pytest.fail("no holds")
+        self.holds = self.supervisor.holds
         self.holds.listen()
+        threading.Thread(target=self.holds.serve, daemon=True).start()
         self.peers: list[socket.socket] = []
 
     def connect(self, **hello: Any) -> socket.socket:
-        """A process that says this, or nothing."""
+        """A process that says this, or nothing; returns once the agent has taken that."""
+        taken = threading.Event()
+        self.holds.on_change = taken.set
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.peers.append(peer)
         with holds._address(self.directory) as (address, _):
             peer.connect(address)
         if hello:
             peer.sendall(json.dumps(hello).encode() + b"\n")
+            assert taken.wait(10)
         self.look()
         return peer
+
+    def gone(self, peer: socket.socket) -> None:
+        """The process ends; returns once the agent has seen that."""
+        seen = threading.Event()
+        self.holds.on_change = seen.set
+        peer.close()
+        assert seen.wait(10)
+        self.look()
 
     def hold(self, name: str = "h1") -> socket.socket:
         return self.connect(version=1, hold=name)
@@ -87,11 +99,11 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def told(peer: socket.socket) -> dict[str, Any]:
-    """What the agent has sent; empty while it has sent nothing."""
-    peer.setblocking(False)
+    """What the agent has sent; empty when it sends nothing for a moment."""
+    peer.settimeout(0.2)
     try:
         received = peer.recv(65536)
-    except BlockingIOError:
+    except TimeoutError:
         return {}
     return json.loads(received) if received else {"closed": True}
 
@@ -128,8 +140,7 @@ def test_an_unused_reservation_is_dropped_when_its_hold_stays_away(host: Host) -
     """One that is back in time keeps it, and each absence has the whole time."""
     host.reserve()
     for _ in range(3):
-        host.hold().close()
-        host.look()
+        host.gone(host.hold())
         host.look(BACK_WITHIN_S - 1)
         assert host.reserved == ["r1"]
     host.look(1)
@@ -178,7 +189,7 @@ def test_a_start_of_what_waits_parked_gives_its_hold_the_whole_time(host: Host) 
     """It is due a while after the start, not after the reservation."""
     host.reserve(launch=LAUNCH)
     found = host.supervisor.roster.live()[0]
-    host.now += WARDEN_WITHIN_S - 1
+    host.watch(found, WARDEN_WITHIN_S - 1)
     assert host.supervisor.start("r1", LAUNCH).ok
     host.watch(found, WARDEN_WITHIN_S - 1)
     assert found.state == LAUNCHING
@@ -217,7 +228,10 @@ def test_another_process_of_the_same_hold_takes_its_place(host: Host) -> None:
 def test_a_process_that_is_slow_to_say_which_hold_it_is_takes_its_place_too(host: Host) -> None:
     """Though it had connected first; the agent serves on."""
     slow, other = host.connect(), host.hold()
+    taken = threading.Event()
+    host.holds.on_change = taken.set
     slow.sendall(b'{"version": 1, "hold": "h1"}\n')
+    assert taken.wait(10)
     host.look()
     host.reserve()
     assert "another process" in told(other)["end"]
@@ -250,22 +264,18 @@ def test_what_connects_and_is_no_hold_is_told_why(
 ) -> None:
     """And is rid of; the others wait on."""
     other = host.hold("h2")
-    assert why in told(host.connect(**hello))["end"]
+    peer = host.connect()
+    peer.sendall(json.dumps(hello).encode() + b"\n")
+    assert why in told(peer)["end"]
     assert told(other) == {}
 
 
-def test_who_connects_and_says_nothing_is_left_after_a_while(host: Host) -> None:
+def test_who_connects_and_says_nothing_is_left_after_a_while(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It holds a descriptor of the agent."""
-    peer = host.connect()
-    host.look(NAMED_WITHIN_S)
-    assert "end" in told(peer)
-
-
-def test_an_agent_that_starts_its_wardens_itself_ignores_holds(tmp_path: Path) -> None:
-    """As those before it did, which didn't know them."""
-    own = Supervisor(tmp_path, tmp_path, "h", ResourceLedger(1000, 4), url_of=lambda _: "")
-    assert own.reserve("r1", 10, 1, None, "h1").ok
-    assert own.report()["reservations"][0]["hold"] is None
+    monkeypatch.setattr(holds, "NAMED_WITHIN_S", 0.05)
+    assert told(host.connect()) == {"closed": True}
 
 
 def test_a_hold_gives_up_when_no_agent_comes(
@@ -274,7 +284,9 @@ def test_a_hold_gives_up_when_no_agent_comes(
     """It costs the cluster's memory."""
     monkeypatch.setattr(holds, "_AGENTLESS_S", 0.05)
     monkeypatch.setattr(holds, "_RECONNECT_S", 0.01)
-    assert holds._hold(tmp_path / "not there", "h1") == 1
+    monkeypatch.setenv("CONTAINER_ID", "h1")
+    monkeypatch.setattr(holds.os, "getsid", lambda _: holds.os.getpid())
+    assert holds.main(["--directory", str(tmp_path / "not there")]) == 1
     assert "no agent of" in capfd.readouterr().err
 
 

@@ -26,7 +26,7 @@ def linked(tmp_path: Path) -> tuple[Supervisor, CoordinatorLink]:
         tmp_path, tmp_path / "state", "host-1", ResourceLedger(1000, 4), url_of=lambda _: ""
     )
     return watched, CoordinatorLink(
-        watched, read_url=lambda: "http://127.0.0.1:1", read_token=lambda: "t", wait_s=0.0
+        watched, url_file=tmp_path / "url", token_file=tmp_path / "token", wait_s=0.0
     )
 
 
@@ -108,22 +108,28 @@ class Gateway:
         """Nothing is held."""
 
 
-def test_a_reply_deeper_than_any_stack_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_deeper_than_any_stack_is_no_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever answers where a coordinator was: the agent asks again, and ends for none of it."""
+    (tmp_path / "url").write_text("http://127.0.0.1:1")
+    (tmp_path / "token").write_text("t")
     monkeypatch.setattr(link.http.client, "HTTPConnection", Gateway)
     monkeypatch.setattr(Gateway, "opened", 0)
     monkeypatch.setattr(Gateway, "read", lambda *_: b"[" * 50_000)  # pyright: ignore[reportUnknownLambdaType]
     with pytest.raises(link.LinkError, match="RecursionError"):
-        link._Connection(lambda: "http://127.0.0.1:1", lambda: "t").post({}, timeout_s=1.0)
+        link._Connection(tmp_path / "url", tmp_path / "token").post({}, timeout_s=1.0)
 
 
 def test_what_happens_after_a_quiet_minute_is_told_at_the_first_attempt(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection for changes is idle while nothing changes, and is closed at the other end."""
+    (tmp_path / "url").write_text("http://127.0.0.1:1")
+    (tmp_path / "token").write_text("t")
     monkeypatch.setattr(link.http.client, "HTTPConnection", Gateway)
     monkeypatch.setattr(link.time, "monotonic", lambda: Gateway.now)
-    connection = link._Connection(lambda: "http://127.0.0.1:1", lambda: "t")
+    connection = link._Connection(tmp_path / "url", tmp_path / "token")
     for pause_s, opened in ((0, 1), (20, 1), (61, 2), (10, 2)):
         Gateway.now += pause_s
         assert connection.post({}, timeout_s=1.0) == {}

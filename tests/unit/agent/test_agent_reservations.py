@@ -55,8 +55,8 @@ def test_a_hold_is_on_record_and_of_one_request() -> None:
     assert ledger.to_json()[0]["hold"] == "h1"
     assert ResourceLedger(1000, 2).with_held(ledger.to_json()) == ledger
     assert ledger.refusal("r1", 100, 1, "h1") is None
-    assert ledger.refusal("r1", 100, 1, "h2") == "request r1 is reserved on hold h1, not h2"
-    assert ledger.refusal("r2", 100, 1, "h1") == "hold h1 is reserved for request r1"
+    assert ledger.refusal("r1", 100, 1, "h2") == "request r1 is reserved on hold h1"
+    assert ledger.refusal("r2", 100, 1, "h1") == "request r1 is reserved on hold h1"
     assert ledger.use("r1", "e1").refusal("r2", 100, 1, "h1") is not None
     assert ledger.release("r1").refusal("r2", 100, 1, "h1") is None
 
