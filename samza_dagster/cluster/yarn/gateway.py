@@ -32,8 +32,12 @@ _WAIT_MS = {
     # Hadoop's clients try a node that is gone for three minutes, the ResourceManager for fifteen.
     "yarn.client.nodemanager-connect.max-wait-ms": 3000,
     "yarn.client.nodemanager-connect.retry-interval-ms": 500,
-    "yarn.resourcemanager.connect.max-wait.ms": 3000,
+    "yarn.resourcemanager.connect.max-wait.ms": 1000,
     "yarn.resourcemanager.connect.retry-interval.ms": 500,
+    # Below these, each attempt is made eleven times, a second apart.
+    "ipc.client.connect.max.retries": 0,
+    "ipc.client.connect.max.retries.on.timeouts": 0,
+    "ipc.client.connect.timeout": 3000,
 }
 
 
