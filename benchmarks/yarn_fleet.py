@@ -15,7 +15,8 @@ Two shares of a scenario's time by the clock are the coordinator's own:
 
 - `alone`: the time in which nothing simulated was pending: no allocation, no start, no stop of
   anything, nor the client's next request or its commit of a move that was held. So the coordinator, its broker and its
-  timers were all that was waited for. The bound is on this one.
+  timers were all that was waited for. The bound is on this one. `alone_or_client` in the JSON
+  has the client's time in it.
 - `work`: processor seconds of the coordinator's process, and the seconds for which its calls of
   py4j held the calling thread up, as part of the time. Most of it goes on while something simulated is
   pending too.
@@ -84,7 +85,9 @@ class Meter:
             now - before for now, before in zip(self._spends(), self._spent, strict=True)
         )
         waits = [] if client is None else client.waits(self._began, ended)
-        pending = [*self._fleet.pending(self._began, ended), *waits]
+        simulated = self._fleet.pending(self._began, ended)
+        alone_or_client = gaps(simulated, self._began, ended)
+        pending = [*simulated, *waits]
         alone = [(since, until - since) for since, until in gaps(pending, self._began, ended)]
         alone_s = sum(seconds for _, seconds in alone)
         longest = sorted(alone, key=lambda each: -each[1])[:_GAPS]
@@ -95,6 +98,7 @@ class Meter:
             "py4j_s": round(py4j_s, 2),
             "alone": round(alone_s / wall_s, 4),
             "work": round((cpu_s + py4j_s) / wall_s, 4),
+            "alone_or_client": round(sum(u - s for s, u in alone_or_client) / wall_s, 4),
             "client_s": round(sum(u - s for s, u in union(waits, self._began, ended)), 2),
             "simulation_cpu_s": round(cluster_s, 2),
             "longest_alone": [
