@@ -14,8 +14,9 @@ long as it took on a real cluster (`tests/rig/simulated_yarn`). The agents' link
 Two shares of a scenario's time by the clock are the coordinator's own:
 
 - `alone`: the time in which nothing simulated was pending: no allocation, no start, no stop of
-  anything, nor the client's commit of a move that was held. So the coordinator, its broker and its
-  timers were all that was waited for. The bound is on this one.
+  anything, nor the client's next request or its commit of a move that was held. So the coordinator, its broker and its
+  timers were all that was waited for. The bound is on this one. `alone_or_client` in the JSON
+  has the client's time in it.
 - `work`: processor seconds of the coordinator's process, and the seconds for which its calls of
   py4j held the calling thread up, as part of the time. Most of it goes on while something simulated is
   pending too.
@@ -53,7 +54,7 @@ from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.sandbox.broker import Broker
-from tests.rig.simulated_yarn.delays import Interval, union
+from tests.rig.simulated_yarn.delays import Interval, gaps, union
 from tests.rig.simulated_yarn.fleet import SimulatedFleet, Size, shared_hosts, simulated_fleet
 from tests.rig.waiting import until
 
@@ -61,7 +62,7 @@ MOST_ALONE = 0.10
 AT_ONCE = 16
 _WITHIN_S = 900.0
 _EVERY_S = 0.05
-_GAPS = 12
+_GAPS = 5
 
 
 class Meter:
@@ -76,21 +77,18 @@ class Meter:
         cluster = psutil.Process(self._fleet.cluster.pid).cpu_times()
         return own.user + own.system, self._fleet.ask("spent"), cluster.user + cluster.system
 
-    def read(self, waits: Sequence[Interval] = ()) -> dict[str, Any]:
-        """Return the seconds until now, and the two shares; the longest times alone, with their begin.
-
-        In `waits` the coordinator waited for its client.
-        """
+    def read(self, client: _TimedClient | None = None) -> dict[str, Any]:
+        """Return the seconds until now, and the two shares; the longest times alone, with their begin."""
         ended = time.monotonic()
         wall_s = ended - self._began
         cpu_s, py4j_s, cluster_s = (
             now - before for now, before in zip(self._spends(), self._spent, strict=True)
         )
-        pending = union([*self._fleet.pending(self._began, ended), *waits], self._began, ended)
-        edges = [self._began, *chain.from_iterable(pending), ended]
-        alone = [
-            (since, until - since) for since, until in zip(edges[::2], edges[1::2], strict=True)
-        ]
+        waits = [] if client is None else client.waits(self._began, ended)
+        simulated = self._fleet.pending(self._began, ended)
+        alone_or_client = gaps(simulated, self._began, ended)
+        pending = [*simulated, *waits]
+        alone = [(since, until - since) for since, until in gaps(pending, self._began, ended)]
         alone_s = sum(seconds for _, seconds in alone)
         longest = sorted(alone, key=lambda each: -each[1])[:_GAPS]
         return {
@@ -100,6 +98,8 @@ class Meter:
             "py4j_s": round(py4j_s, 2),
             "alone": round(alone_s / wall_s, 4),
             "work": round((cpu_s + py4j_s) / wall_s, 4),
+            "alone_or_client": round(sum(u - s for s, u in alone_or_client) / wall_s, 4),
+            "client_s": round(sum(u - s for s, u in union(waits, self._began, ended)), 2),
             "simulation_cpu_s": round(cluster_s, 2),
             "longest_alone": [
                 [round(since - self._began, 2), round(seconds, 2)] for since, seconds in longest
@@ -108,20 +108,53 @@ class Meter:
 
 
 class _TimedClient(PlacementClient):
-    """Remembers from when until when each reservation that was held waited for its commit."""
+    """Remembers when the coordinator waited for this client."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.waits: list[Interval] = []
+        self._asked: list[Request] = []
+        self._commits: list[Interval] = []
+
+    def reserve(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Request:
+        """See `PlacementClient`."""
+        request = super().reserve(
+            processor_id,
+            destination,
+            deployment_id=deployment_id,
+            request_expiry_s=request_expiry_s,
+            uuid=uuid,
+        )
+        self._asked.append(request)
+        return request
 
     def commit(self, reservation: str, *, uuid: str | None = None) -> Request:
         """See `PlacementClient`."""
         held = self.response(reservation)
         request = super().commit(reservation, uuid=uuid)
-        ahead_s = time.time() - time.monotonic()
         if held is not None:
-            self.waits.append((held.timestamp / 1000 - ahead_s, time.monotonic()))
+            self._commits.append((_monotonic(held.timestamp), time.monotonic()))
         return request
+
+    def waits(self, began: float, ended: float) -> list[Interval]:
+        """Return when a move was held and not committed yet, or nothing was asked."""
+        asked = [
+            (_monotonic(request.timestamp), _monotonic(answer.timestamp))
+            for request in self._asked
+            if (answer := self.response(request.uuid)) is not None
+        ]
+        return [*self._commits, *gaps(asked, began, ended)]
+
+
+def _monotonic(wall_ms: int) -> float:
+    return wall_ms / 1000 - time.time() + time.monotonic()
 
 
 class _Log:
@@ -180,7 +213,7 @@ def drain(
             return not any(running[host] for host in hosts)
 
         until("nothing on the drained hosts", is_empty, seconds=60, every=_EVERY_S)
-        return {**meter.read(client.waits), "moved": len(plan.units)}
+        return {**meter.read(client), "moved": len(plan.units)}
 
 
 def drain_plan(view: JobView, hosts: Sequence[str], at_once: int) -> UnitsPlan:

@@ -247,8 +247,11 @@ class YarnHosts:
             self._connect()
         due = self._beat_due if self._connected else self._connect_at
         try:
-            self._inbox.get(timeout=max(0.0, due - time.monotonic()))()
-            while True:
+            call = self._inbox.get(timeout=max(0.0, due - time.monotonic()))
+            began = time.monotonic()
+            call()
+            # YARN hears of asks, which take 3 ms each, before many more are made.
+            while time.monotonic() - began < _URGENT_BEAT_S:
                 self._inbox.get_nowait()()
         except queue.Empty:
             pass

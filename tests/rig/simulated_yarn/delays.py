@@ -89,3 +89,13 @@ def union(intervals: Iterable[Interval], began: float, ended: float) -> list[Int
         else:
             found.append((since, until))
     return found
+
+
+def gaps(intervals: Iterable[Interval], began: float, ended: float) -> list[Interval]:
+    """Return the times between the two moments that are in none of these intervals."""
+    edges = [began, *(edge for each in union(intervals, began, ended) for edge in each), ended]
+    return [
+        (since, until)
+        for since, until in zip(edges[::2], edges[1::2], strict=True)
+        if since < until
+    ]

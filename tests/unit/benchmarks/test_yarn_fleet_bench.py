@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from benchmarks.yarn_fleet import too_slow
-from tests.rig.simulated_yarn.delays import Delays, Recorded, union
+from tests.rig.simulated_yarn.delays import Delays, Recorded, gaps, union
 from tests.rig.simulated_yarn.fleet import shared_hosts
 
 pytestmark = pytest.mark.unit
@@ -28,6 +28,12 @@ def test_each_scenario_that_misses_the_bound_is_told() -> None:
 def test_times_that_overlap_count_once_and_only_within_the_scenario() -> None:
     found = union([(5.0, 7.0), (0.0, 2.0), (1.0, 3.0), (6.0, 12.0), (20.0, 21.0)], 1.5, 10.0)
     assert found == [(1.5, 3.0), (5.0, 10.0)]
+
+
+def test_what_no_interval_has_is_a_gap_at_both_ends_too() -> None:
+    assert gaps([(2.0, 3.0), (2.5, 4.0)], 1.0, 6.0) == [(1.0, 2.0), (4.0, 6.0)]
+    assert gaps([(0.0, 9.0)], 1.0, 6.0) == []
+    assert gaps([], 1.0, 6.0) == [(1.0, 6.0)]
 
 
 def test_a_recorded_time_is_drawn_about_its_median_and_never_above_its_most() -> None:

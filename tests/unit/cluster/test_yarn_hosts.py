@@ -1,7 +1,8 @@
-"""When a hold that is asked of YARN is refused for taking too long."""
+"""Holds that are asked of YARN: when it hears of them, and when one is refused for taking too long."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +21,15 @@ class Application:
     largest = (10_000, 10)
 
     def __init__(self, _gateway: Any) -> None:
+        self.on_ask: Callable[[], None] = lambda: None
+        self.heard: list[int] = []
         self.asked: list[Ask] = []
         self.withdrawn: list[int] = []
         self.allocated: list[YarnContainer] = []
 
     def ask(self, ask: Ask) -> None:
         self.asked.append(ask)
+        self.on_ask()
 
     def withdraw(self, ask_id: int) -> None:
         self.withdrawn.append(ask_id)
@@ -34,6 +38,7 @@ class Application:
         return (Node("n1", "RUNNING", 4_000, 4, 0, 0),)
 
     def beat(self) -> Beat:
+        self.heard.append(len(self.asked))
         allocated, self.allocated = tuple(self.allocated), []
         return Beat(allocated, (), nodes_changed=False, token=None)
 
@@ -46,6 +51,9 @@ class Cluster:
 
     def hold_refused(self, request_id: str, host: str, why: str) -> None:
         self.refused.append((request_id, host))
+
+    def registered(self) -> frozenset[str]:
+        return frozenset({"n1"})
 
 
 class Asked:
@@ -103,3 +111,15 @@ def test_what_yarn_gave_in_time_is_not_refused_while_its_start_waits_for_a_threa
     assert len(asked.starting) == 1
     asked.pass_time(5.0)
     assert asked.cluster.refused == []
+
+
+def test_yarn_hears_of_the_first_of_many_asks_before_the_last_is_made(asked: Asked) -> None:
+    def take_time() -> None:
+        asked.now += 0.03
+
+    asked.application.on_ask = take_time
+    for number in range(4):
+        asked.hosts.ask(f"r{number}", "n1", 100, 1)
+    asked.hosts._turn()
+    asked.hosts._turn()
+    assert asked.application.heard == [3, 5]
