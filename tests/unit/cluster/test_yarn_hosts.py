@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from samza_dagster.cluster.yarn import hosts as yarn_hosts
-from samza_dagster.cluster.yarn.application import Ask, Beat, Node, YarnContainer
+from samza_dagster.cluster.yarn.application import EndedContainer, Node, YarnContainer
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
 from samza_dagster.cluster.yarn.session import Session
 
 pytestmark = pytest.mark.unit
+
+SESSION = Session("application_1_0001", "token", {})
+
+
+class Ask(NamedTuple):
+    id: int
+    host: str
+    memory_mb: int
+    cores: int
+    priority: int
 
 
 class Application:
     """Implements what a `YarnHosts` asks of a `YarnApplication` until a container is started."""
 
     largest = (10_000, 10)
+    token = SESSION.token
+    node_tokens = SESSION.node_tokens
 
-    def __init__(self, _gateway: Any) -> None:
+    def __init__(self) -> None:
         self.asked: list[Ask] = []
         self.withdrawn: list[int] = []
         self.allocated: list[YarnContainer] = []
 
-    def ask(self, ask: Ask) -> None:
-        self.asked.append(ask)
+    def ask(self, *ask: Any) -> None:
+        self.asked.append(Ask(*ask))
 
     def withdraw(self, ask_id: int) -> None:
         self.withdrawn.append(ask_id)
@@ -33,9 +47,9 @@ class Application:
     def nodes(self) -> tuple[Node, ...]:
         return (Node("n1", "RUNNING", 4_000, 4, 0, 0),)
 
-    def beat(self) -> Beat:
+    def beat(self) -> tuple[tuple[YarnContainer, ...], tuple[EndedContainer, ...]]:
         allocated, self.allocated = tuple(self.allocated), []
-        return Beat(allocated, (), nodes_changed=False, token=None)
+        return allocated, ()
 
 
 class Cluster:
@@ -48,27 +62,28 @@ class Cluster:
         self.refused.append((request_id, host))
 
 
+class Settings(YarnSettings):
+    """With a session that is kept nowhere."""
+
+    def store(self, gateway: Any) -> Any:
+        return SimpleNamespace(read=lambda: SESSION)
+
+
 class Asked:
     """A hold was asked for at time 0; nothing runs on threads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(yarn_hosts, "YarnApplication", Application)
+        monkeypatch.setattr(yarn_hosts, "time", SimpleNamespace(monotonic=lambda: self.now))
         nowhere: Any = None
-        self.hosts: Any = YarnHosts(
-            YarnSettings("j-1", "default", "", "/d", "", "python3", b""),
-            Session(),
-            open_gateway=lambda: nowhere,
-            open_store=lambda _: nowhere,
-            first_ask=0,
-            clock=lambda: self.now,
-        )
-        self.cluster = Cluster()
-        self.hosts._cluster = self.cluster
+        settings = Settings("j-1", b"", Path("/conf"), "default", "", "/d", "", "python3", "")
+        self.hosts: Any = YarnHosts(settings, lambda: nowhere, 0)
+        self.cluster = self.hosts._cluster = Cluster()
+        self.application = self.hosts._application = Application()
         self.hosts._node_calls = self
-        self.application: Application = self.hosts._application
+        self.hosts._connected = True
         self.starting: list[Any] = []
-        self.hosts._look_at_nodes()
+        self.hosts._look_at_nodes(self.now)
         self.hosts._ask("r", "n1", 1_000, 1)
 
     def submit(self, *call: Any) -> None:
