@@ -32,7 +32,7 @@ from tests.rig.ours_on_yarn import (
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
-pytestmark = [pytest.mark.yarn, pytest.mark.nightyarn]
+pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 
 
 def test_a_node_manager_that_is_back_in_time_knows_what_it_ran(

@@ -15,17 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from samza_dagster.agent.reservations import ResourceLedger
-from samza_dagster.cluster.yarn.application import (
-    SECRET,
-    Ask,
-    Beat,
-    EndedContainer,
-    Launch,
-    Node,
-    YarnContainer,
-)
+from samza_dagster.cluster.yarn.application import EndedContainer, Node, YarnContainer
 from tests.rig.simulated_yarn.agents import SimulatedAgent
 from tests.rig.simulated_yarn.delays import Delays, Interval, Recorded
 
@@ -45,12 +38,22 @@ _SEED = 1
 _APPLICATION, _TOKEN = "application_1_0001", "token"
 
 
+class Ask(NamedTuple):
+    """As a `YarnApplication` is given it."""
+
+    id: int
+    host: str
+    memory_mb: int
+    cores: int
+    priority: int
+
+
 @dataclass
 class _Node:
     host: str
     memory_mb: int
     cores: int
-    localized: set[str] = field(default_factory=set[str])
+    localized: dict[str, bytes] = field(default_factory=dict[str, bytes])
     allocated_at: deque[float] = field(
         default_factory=lambda: deque[float](maxlen=MOST_A_HEARTBEAT)
     )
@@ -120,10 +123,10 @@ class SimulatedCluster:
         with self._lock:
             return tuple(each.container for each in self._allocations.values() if not each.ended)
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, *ask: Any) -> None:
         """Is told with the next heartbeat."""
         with self._lock:
-            self._untold.append(ask)
+            self._untold.append(Ask(*ask))
 
     def withdraw(self, ask_id: int) -> None:
         """Ends an ask, unless it was answered."""
@@ -131,26 +134,28 @@ class SimulatedCluster:
             self._open.pop(ask_id, None)
             self._untold = [ask for ask in self._untold if ask.id != ask_id]
 
-    def beat(self) -> Beat:
+    def beat(self) -> tuple[list[YarnContainer], list[EndedContainer]]:
         """One heartbeat of the master."""
         with self._lock:
             asked, self._untold = self._untold, []
-            allocated, self._allocated = tuple(self._allocated), []
-            ended, self._ended = tuple(self._ended), []
+            allocated, self._allocated = self._allocated, []
+            ended, self._ended = self._ended, []
             self._open.update((ask.id, ask) for ask in asked)
         for ask in asked:
             self._delays.later(ALLOCATED, partial(self._allocate, ask.id))
-        return Beat(allocated, ended, nodes_changed=False, token=None)
+        return allocated, ended
 
-    def start(self, container: YarnContainer, launch: Launch) -> None:
+    def start(
+        self, container: YarnContainer, command: str, files: Mapping[str, str], secret: str
+    ) -> None:
         """Localizes what the node doesn't have yet, and starts it."""
         node = self._nodes[container.host]
-        files = {name: self._localized(node, url) for name, url in launch.files.items()}
+        there = {name: self._localized(node, url) for name, url in files.items()}
         self._delays.wait(STARTED)
-        if "--hold" not in launch.command:
-            arguments = _arguments(files["arguments"] or b"")
-            token = launch.secrets[SECRET].decode()
-            self._delays.later(AGENT_UP, partial(self._begin_agent, node, arguments, token))
+        if secret:  # an agent's
+            arguments, url = _arguments(there["arguments"]), there["coordinator.url"].decode()
+            begin = partial(self._begin_agent, node, arguments, url.strip(), secret)
+            self._delays.later(AGENT_UP, begin)
 
     def stop(self, container: YarnContainer) -> None:
         """Ends its process group."""
@@ -201,21 +206,19 @@ class SimulatedCluster:
             self._allocations[identifier] = _Allocation(container, ask)
             self._allocated.append(container)
 
-    def _localized(self, node: _Node, url: str) -> bytes | None:
-        """A node fetches each file of an application once; None for one that it has."""
-        with self._lock:
-            if url in node.localized:
-                return None
-            node.localized.add(url)
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.read()
+    def _localized(self, node: _Node, url: str) -> bytes:
+        """A node fetches each file of an application once."""
+        if url not in node.localized:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                node.localized[url] = answer.read()
+        return node.localized[url]
 
-    def _begin_agent(self, node: _Node, arguments: Mapping[str, str], token: str) -> None:
+    def _begin_agent(self, node: _Node, arguments: Mapping[str, str], url: str, token: str) -> None:
         node.agent = SimulatedAgent(
             arguments["--host"],
             self._directory / node.host,
             ResourceLedger(int(arguments["--memory-mb"]), int(arguments["--cores"])),
-            arguments["--coordinator-url"],
+            url,
             token,
             self._delays,
             self._end,

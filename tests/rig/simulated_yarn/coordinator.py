@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from samza_dagster.cluster.yarn import factory, hosts
-from samza_dagster.cluster.yarn.application import Ask, Beat, Launch, Node, YarnContainer
+from samza_dagster.cluster.yarn.application import EndedContainer, Node, YarnContainer
 from samza_dagster.cluster.yarn.session import Session
 from samza_dagster.coordinator.command import run_command
 from tests.rig.simulated_yarn import SOCKET
@@ -66,6 +66,7 @@ class SimulatedApplication:
     def __init__(self, gateway: SimulatedGateway) -> None:
         self._gateway = gateway
         self.identifier = self.token = ""
+        self.node_tokens: dict[str, str] = {}
         self.largest = (1 << 20, 1 << 10)
 
     def require(self, queue: str, label: str) -> None:
@@ -77,26 +78,30 @@ class SimulatedApplication:
     def state(self, identifier: str) -> str:
         return "RUNNING"
 
-    def register(self, identifier: str, token: str, *, url: str) -> tuple[YarnContainer, ...]:
+    def register(
+        self, identifier: str, token: str, node_tokens: Mapping[str, str], *, url: str
+    ) -> tuple[YarnContainer, ...]:
         return self._gateway.call("register")
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, *ask: Any) -> None:
         self._gateway.spend(ASK_S)
-        self._gateway.call("ask", ask)
+        self._gateway.call("ask", *ask)
 
     def withdraw(self, ask_id: int) -> None:
         self._gateway.spend(CALL_S)
         self._gateway.call("withdraw", ask_id)
 
-    def beat(self) -> Beat:
-        beat = cast("Beat", self._gateway.call("beat"))
-        containers = _OF_AN_ALLOCATION * len(beat.allocated) + _OF_AN_END * len(beat.ended)
+    def beat(self) -> tuple[list[YarnContainer], list[EndedContainer]]:
+        allocated, ended = cast(
+            "tuple[list[YarnContainer], list[EndedContainer]]", self._gateway.call("beat")
+        )
+        containers = _OF_AN_ALLOCATION * len(allocated) + _OF_AN_END * len(ended)
         self._gateway.spend(CALL_S * (_OF_A_BEAT + containers))
-        return beat
+        return allocated, ended
 
-    def start(self, container: YarnContainer, launch: Launch) -> None:
+    def start(self, container: YarnContainer, *launch: Any) -> None:
         self._gateway.spend(CALL_S * _OF_A_START)
-        self._gateway.call("start", container, launch)
+        self._gateway.call("start", container, *launch)
 
     def stop(self, container: YarnContainer) -> None:
         self._gateway.spend(CALL_S * 3)
@@ -124,8 +129,11 @@ class SimulatedSessions:
     def __init__(self, gateway: SimulatedGateway, directory: str, job: str) -> None:
         self._job = job
 
-    def read(self) -> Session | None:
-        return self._kept.get(self._job)
+    def read(self) -> Session:
+        return self._kept.get(self._job) or Session()
+
+    def require(self) -> None:
+        """Nothing is needed for it."""
 
     def write(self, session: Session) -> None:
         SimulatedSessions._kept = {**self._kept, self._job: session}
@@ -133,13 +141,13 @@ class SimulatedSessions:
 
 def main() -> None:
     """Runs the command with these three in the places of the real ones."""
-    hosts.YarnApplication = SimulatedApplication  # type: ignore[misc,assignment]
-    for name, stands_in in (
-        ("YarnApplication", SimulatedApplication),
-        ("HadoopGateway", SimulatedGateway),
-        ("SessionStore", SimulatedSessions),
+    for room, name, stands_in in (
+        (hosts, "YarnApplication", SimulatedApplication),
+        (hosts, "SessionStore", SimulatedSessions),
+        (factory, "YarnApplication", SimulatedApplication),
+        (factory, "HadoopGateway", SimulatedGateway),
     ):
-        setattr(factory, name, stands_in)
+        setattr(room, name, stands_in)
     run_command()
 
 

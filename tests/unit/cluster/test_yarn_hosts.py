@@ -1,34 +1,48 @@
-"""Holds that are asked of YARN: when it hears of them, and when one is refused for taking too long."""
+"""When a hold that is asked of YARN is refused for taking too long."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from samza_dagster.cluster.yarn import hosts as yarn_hosts
-from samza_dagster.cluster.yarn.application import Ask, Beat, Node, YarnContainer
+from samza_dagster.cluster.yarn.application import EndedContainer, Node, YarnContainer
 from samza_dagster.cluster.yarn.hosts import YarnHosts, YarnSettings
 from samza_dagster.cluster.yarn.session import Session
 
 pytestmark = pytest.mark.unit
+
+SESSION = Session("application_1_0001", "token", {})
+
+
+class Ask(NamedTuple):
+    id: int
+    host: str
+    memory_mb: int
+    cores: int
+    priority: int
 
 
 class Application:
     """Implements what a `YarnHosts` asks of a `YarnApplication` until a container is started."""
 
     largest = (10_000, 10)
+    token = SESSION.token
+    node_tokens = SESSION.node_tokens
 
-    def __init__(self, _gateway: Any) -> None:
+    def __init__(self) -> None:
         self.on_ask: Callable[[], None] = lambda: None
         self.heard: list[int] = []
         self.asked: list[Ask] = []
         self.withdrawn: list[int] = []
         self.allocated: list[YarnContainer] = []
 
-    def ask(self, ask: Ask) -> None:
-        self.asked.append(ask)
+    def ask(self, *ask: Any) -> None:
+        self.asked.append(Ask(*ask))
         self.on_ask()
 
     def withdraw(self, ask_id: int) -> None:
@@ -37,10 +51,10 @@ class Application:
     def nodes(self) -> tuple[Node, ...]:
         return (Node("n1", "RUNNING", 4_000, 4, 0, 0),)
 
-    def beat(self) -> Beat:
+    def beat(self) -> tuple[tuple[YarnContainer, ...], tuple[EndedContainer, ...]]:
         self.heard.append(len(self.asked))
         allocated, self.allocated = tuple(self.allocated), []
-        return Beat(allocated, (), nodes_changed=False, token=None)
+        return allocated, ()
 
 
 class Cluster:
@@ -55,28 +69,32 @@ class Cluster:
     def registered(self) -> frozenset[str]:
         return frozenset({"n1"})
 
+    def calling(self) -> frozenset[str]:
+        return self.registered()
+
+
+class Settings(YarnSettings):
+    """With a session that is kept nowhere."""
+
+    def store(self, gateway: Any) -> Any:
+        return SimpleNamespace(read=lambda: SESSION)
+
 
 class Asked:
     """A hold was asked for at time 0; nothing runs on threads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(yarn_hosts, "YarnApplication", Application)
+        monkeypatch.setattr(yarn_hosts, "time", SimpleNamespace(monotonic=lambda: self.now))
         nowhere: Any = None
-        self.hosts: Any = YarnHosts(
-            YarnSettings("j-1", "default", "", "/d", "", "python3", b""),
-            Session(),
-            open_gateway=lambda: nowhere,
-            open_store=lambda _: nowhere,
-            first_ask=0,
-            clock=lambda: self.now,
-        )
-        self.cluster = Cluster()
-        self.hosts._cluster = self.cluster
+        settings = Settings("j-1", b"", Path("/conf"), "default", "", "/d", "", "python3", "")
+        self.hosts: Any = YarnHosts(settings, lambda: nowhere, 0)
+        self.cluster = self.hosts._cluster = Cluster()
+        self.application = self.hosts._application = Application()
         self.hosts._node_calls = self
-        self.application: Application = self.hosts._application
+        self.hosts._connected = True
         self.starting: list[Any] = []
-        self.hosts._look_at_nodes()
+        self.hosts._look_at_nodes(self.now)
         self.hosts._ask("r", "n1", 1_000, 1)
 
     def submit(self, *call: Any) -> None:
