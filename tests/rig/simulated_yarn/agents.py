@@ -97,7 +97,10 @@ class SimulatedAgent:
         """Call the coordinator, for the life of this process."""
         self.directory.mkdir(parents=True, exist_ok=True)
         stands_in: Any = self
-        link = CoordinatorLink(stands_in, read_url=lambda: self.url, read_token=lambda: self.token)
+        url, token = self.directory / "coordinator.url", self.directory / "token"
+        url.write_text(self.url)
+        token.write_text(self.token)
+        link = CoordinatorLink(stands_in, url_file=url, token_file=token)
         for target in (link.poll, link.push):
             threading.Thread(target=target, name=f"agent-{self.host}", daemon=True).start()
 

@@ -36,6 +36,7 @@ class SimulatedGateway:
 
     def __init__(self, _configuration: Path | None = None) -> None:
         self.is_alive = True
+        self.configuration: Mapping[str, str] = {}
         self._mine = threading.local()
         self.spend(GATEWAY_S)
 

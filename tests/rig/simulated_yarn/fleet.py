@@ -80,6 +80,7 @@ class SimulatedFleet:
     def start_cluster(self) -> None:
         """Nodes without anything on them."""
         self._files.write(self._properties, LaunchTemplate(command=("container",)))
+        (self._files.directory / "yarn-site.xml").write_text("<configuration/>")
         input_topic = f"{self.connection.job_name}-input"
         kafka = KafkaCluster(self.connection.bootstrap_servers)
         ensure_topic(kafka, input_topic, partitions=self.size.actives)
