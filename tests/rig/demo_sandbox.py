@@ -32,12 +32,12 @@ _HOSTS_FILE = "-Djdk.net.hosts.file="
 
 
 class _FilesWith(CoordinatorFiles):
-    """JVMs have another hosts file, and `environment`, with the agents' placeholders."""
+    """JVMs have another hosts file, and `of_containers` in their environment, with the agents' placeholders."""
 
-    def __init__(self, directory: Path, hosts_file: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, hosts_file: str, of_containers: Mapping[str, str]) -> None:
         super().__init__(directory)
         self.hosts_file = hosts_file
-        self.environment = environment
+        self.of_containers = of_containers
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         command = tuple(
@@ -46,7 +46,7 @@ class _FilesWith(CoordinatorFiles):
             else part
             for part in launch.command
         )
-        environment = {**launch.environment, **self.environment}
+        environment = {**launch.environment, **self.of_containers}
         changed = launch.model_copy(update={"command": command, "environment": environment})
         super().write(config, changed)
 
