@@ -37,14 +37,16 @@ def deployment_to_lead(
 
     `records` are the state topic's, `counts` the inputs' partitions now. The same config
     goes on with the deployment that runs, with the partitions that it began with; another
-    config is a new deployment, which replaces it. Raises `Refused` when the coordinator stream
+    config is a new deployment, which replaces it, and so is the same one after another coordinator,
+    as Samza's own, has deployed the job meanwhile. Raises `Refused` when the coordinator stream
     is another job's.
     """
     require_owner(metadata.owner(), config["job.name"], config.get("job.id") or DEFAULT_JOB_ID)
     mark = fingerprint(config)
     changelog = metadata.changelog_partitions()
     found = records.get(durable.DEPLOYMENT)
-    if found is not None and found["fingerprint"] == mark:
+    meanwhile = found is not None and metadata.deployment_id() not in (None, found["deployment_id"])
+    if found is not None and found["fingerprint"] == mark and not meanwhile:
         began_with: Mapping[str, int] = found.get("partitions", counts)
         if began_with != counts:
             log.warning(
@@ -70,7 +72,10 @@ def deployment_to_lead(
     new = _new_deployment_id(now_ms)
     if found is not None:
         log.info(
-            "another config than deployment %s has: deployment %s replaces it",
+            "%s deployment %s: deployment %s replaces it",
+            "another coordinator deployed the job after"
+            if meanwhile
+            else "another config than that of",
             found["deployment_id"],
             new,
         )

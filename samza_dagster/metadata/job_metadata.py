@@ -36,8 +36,15 @@ class JobMetadata:
 
     def owner(self) -> dict[str, str]:
         """`job.name` and `job.id` alone, as far as they are there and can be read."""
+        return self._settings("job.name", "job.id")
+
+    def deployment_id(self) -> str | None:
+        """That of whoever deployed the job last; None when it isn't there or can't be read."""
+        return self._settings(DEPLOYMENT_ID).get(DEPLOYMENT_ID)
+
+    def _settings(self, *keys: str) -> dict[str, str]:
         found: dict[str, str] = {}
-        for key in ("job.name", "job.id"):
+        for key in keys:
             raw = self._store.get(stream.SET_CONFIG, key)
             with contextlib.suppress(MalformedRecord):  # whoever leads next writes it anew
                 value = stream.decode_envelope(raw).values.get("value") if raw else None

@@ -13,6 +13,7 @@ import pytest
 
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
+from samza_dagster.metadata.job_owner import read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd
 from samza_dagster.metadata.topics import ensure_topic, retained
@@ -136,6 +137,18 @@ def test_a_job_that_went_back_to_its_application_master_is_its_own_again(job: Jo
     deploy(job, "1795264999000-0b0b0b0b")
     told = refused(job)
     assert "deployment 1795264999000-0b0b0b0b, ours was " in told
+
+
+@pytest.mark.longcontract
+def test_a_job_that_comes_back_a_second_time_is_deployed_anew(job: Job) -> None:
+    """With the config of the first time: clients would take a deployment that went on for Samza's."""
+    job.start_coordinator("--adopt")
+    leads(job, 1)
+    job.kill_coordinator()
+    deploy(job, "1795264999000-0b0b0b0b")
+    job.start_coordinator("--adopt")
+    leads(job, 2)
+    assert read_deployed(job.connection).is_ours
 
 
 class reports:  # noqa: N801 - it reads as what it does

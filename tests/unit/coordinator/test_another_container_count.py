@@ -101,3 +101,13 @@ def test_the_record_of_a_former_release_has_no_assignment() -> None:
     kept = {k: v for k, v in job.records["deployment"].items() if k != "assigned"}
     job.records["deployment"] = kept
     assert job.deploy().job_model == before.job_model
+
+
+def test_the_same_config_after_another_coordinators_deployment_is_a_new_one() -> None:
+    job = Job()
+    first = job.deploy()
+    assert job.deploy().deployment_id == first.deployment_id
+    theirs = stream.set_config(AUTHOR, "app.run.id", "samzas")
+    assert theirs.value is not None
+    job.store.put(theirs.namespace, theirs.key, theirs.value)
+    assert job.deploy().deployment_id not in (first.deployment_id, "samzas")
