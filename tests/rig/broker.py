@@ -36,8 +36,10 @@ def job_listeners(sandbox: Path, count: int) -> dict[int, Callable[[], tuple[str
 
     def listener(directory: Path) -> tuple[str, int]:
         properties = (directory / "server.properties").read_text()
-        (port,) = re.findall(rf"^listeners=.*{JOB_LISTENER}://[\d.]+:(\d+)", properties, re.M)
-        return LOOPBACK, int(port)
+        port = re.search(rf"^listeners=.*{JOB_LISTENER}://[\d.]+:(\d+)", properties, re.MULTILINE)
+        if port is None:
+            raise OSError(f"{directory} is being written, by a broker that starts again")
+        return LOOPBACK, int(port[1])
 
     return {n: lambda directory=each: listener(directory) for n, each in directories.items()}
 
