@@ -39,6 +39,7 @@ _VERSIONS = ("dagster", "confluent-kafka", "click", "pydantic")
 _EXTRAS = {
     "spark": "pyspark",
     "coordinator": "prometheus_client",
+    "yarn": "py4j",
     "postgres": "dagster_postgres",
     "sandbox": "dagster_webserver",
 }

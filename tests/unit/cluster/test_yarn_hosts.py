@@ -65,6 +65,7 @@ class Cluster:
 
     def hold_refused(self, request_id: str, host: str, why: str) -> None:
         self.refused.append((request_id, host))
+        self.why = why
 
     def registered(self) -> frozenset[str]:
         return frozenset({"n1"})
@@ -141,3 +142,31 @@ def test_yarn_hears_of_the_first_of_many_asks_before_the_last_is_made(asked: Ask
     asked.hosts._turn()
     asked.hosts._turn()
     assert asked.application.heard == [3, 5]
+
+
+def test_a_node_managers_token_is_kept_for_the_next_leader_since_yarn_tells_it_once(
+    asked: Asked,
+) -> None:
+    kept: list[Session] = []
+    asked.hosts._store = SimpleNamespace(write=kept.append)
+    asked.pass_time(0.1)
+    assert kept == []
+    asked.application.node_tokens = {"n1:8041": "secret"}
+    asked.pass_time(0.1)
+    (session,) = kept
+    assert (session.application, session.node_tokens) == (
+        SESSION.application,
+        {"n1:8041": "secret"},
+    )
+    asked.pass_time(0.1)
+    assert len(kept) == 1
+
+
+def test_a_container_beyond_yarns_largest_is_refused_at_once_with_the_settings_to_raise(
+    asked: Asked,
+) -> None:
+    asked.hosts._ask("big", "n1", 10_001, 1)
+    assert asked.cluster.refused == [("big", "n1")]
+    assert "10000 MiB and 10 cores" in asked.cluster.why
+    assert "yarn.scheduler.maximum-allocation-mb" in asked.cluster.why
+    assert len(asked.application.asked) == 1, "YARN never hears of it: it would refuse every beat"
