@@ -8,7 +8,8 @@ nodes with the same state, and so on, `--turns` of each, until each has REPEATS 
 - `failover`: `SIGKILL` of the active `0`;
 - `host lost`: all that runs on the host of the active `0` is killed, its NodeManager too. Downtime counts
   from the moment at which whoever coordinates noticed (our agents' silence; a LOST node of YARN): what comes
-  before is a setting of each.
+  before is a setting of each;
+- `lost without standby`: the same in a job that has none, on a YARN of its own.
 
 Downtime is the longest silence of the moved tasks' outputs, by the broker's timestamps. An outsider counts
 what is missing in the outputs. Exit status 0: all was measured, nothing is missing, and the bounds hold.
@@ -59,7 +60,14 @@ from tests.rig.waiting import until
 RATE = 200.0
 STATE_MB = 8.0
 PATIENCE_S = 240.0
-BOUNDS = {"first response": 20.0, "planned move": 2.0, "failover": 1.0, "host lost": 2.0}
+ALONE = "lost without standby"
+BOUNDS = {
+    "first response": 20.0,
+    "planned move": 2.0,
+    "failover": 1.0,
+    "host lost": 2.0,
+    ALONE: 2.0,
+}
 """How many times faster ours has to be at the median."""
 SETTINGS = {
     "metrics.reporter.snapshot.interval": "5",
@@ -70,10 +78,11 @@ _console = Console(stderr=True, highlight=False)
 
 
 class Deployments:
-    """The job on one YARN, led by `who` at a time."""
+    """The job on one YARN, led by `who` at a time; each active has so many `standbys`."""
 
-    def __init__(self, box: Sandbox) -> None:
+    def __init__(self, box: Sandbox, standbys: int) -> None:
         self.box = box
+        self.standbys = standbys
         self.nodes = box.own_yarn.nodes
         self.files = box.own_yarn.files
         self.servers = str(box.status()["bootstrap_servers"])
@@ -94,10 +103,14 @@ class Deployments:
             self._end_samzas()
             self._begin_ours()
         self.who = who
-        until("all containers run", lambda: len(self.containers()) == 4, seconds=PATIENCE_S)
+        until("all containers run", self.all_run, seconds=PATIENCE_S)
         took = time.monotonic() - began
         self.settle()
         return took
+
+    def all_run(self) -> bool:
+        """As many containers as the job has."""
+        return len(self.containers()) == 2 * (1 + self.standbys)
 
     def containers(self) -> Mapping[str, Mapping[str, Any]]:
         """Processor → host and pid, by the kernel, whoever started it; a second process has a name of its own.
@@ -119,14 +132,14 @@ class Deployments:
         directories = [host.state_directory for host in self.box.hosts]
 
         def near() -> bool:
-            if len(self.containers()) != 4:
+            if not self.all_run():
                 return False
             consumer = kafka_client.consumer(self.servers)
             try:
                 ends = kafka_client.end_offsets(consumer, demo_job.CHANGELOG_TOPIC)
             finally:
                 consumer.close()
-            return all(n > 1 for n in near_copies(directories, ends, round(RATE * 10)))
+            return all(n > self.standbys for n in near_copies(directories, ends, round(RATE * 10)))
 
         until("standbys are near", near, seconds=PATIENCE_S)
         verdict = self.judge.judge(deadline_s=PATIENCE_S)
@@ -294,42 +307,49 @@ def turn(deployments: Deployments, repeats: int, host_losses: int) -> dict[str, 
         found[name].append(round(seconds, 3))
         _console.print(f"{deployments.who:5} {name}: {seconds:.3f} s")
 
-    for _ in range(repeats):
+    for _ in range(repeats if deployments.standbys else 0):
         destination = deployments.make_room()
         note("planned move", deployments.downtime_s(partial(deployments.place, "0", destination)))
         note("first response", deployments.response_s())
         note("failover", deployments.downtime_s(deployments.kill))
     for _ in range(host_losses):
-        note("host lost", deployments.downtime_s(deployments.lose))
+        lost = deployments.downtime_s(deployments.lose)
+        note("host lost" if deployments.standbys else ALONE, lost)
         deployments.bring_back()
         deployments.settle()
     return found
 
 
 def measure(turns: int, repeats: int, host_losses: int) -> dict[str, Any]:
-    """Both in turns, and how they compare."""
+    """Both in turns, with a standby and without, and how they compare."""
     results: dict[str, dict[str, list[float]]] = {
         who: {name: [] for name in BOUNDS} for who in (OURS, SAMZAS)
     }
     gaps: dict[str, list[float]] = {OURS: [], SAMZAS: []}
-    with tempfile.TemporaryDirectory(prefix="vs-samza-") as root:
-        box = Sandbox("vs-samza", root=Path(root))
-        options = Options(
-            name="vs-samza", yarn=True, coordinator=OURS, state_mb=STATE_MB, rate=RATE, settings=SETTINGS
-        )  # fmt: skip
-        box.up(options, Phases(_console.print))
-        try:
-            with closing(Deployments(box)) as deployments:
-                for number in range(turns):
-                    for who in (OURS, SAMZAS) if number % 2 == 0 else (SAMZAS, OURS):
-                        gap = deployments.switch(who)
-                        if gap:
-                            gaps[who].append(round(gap, 1))
-                            _console.print(f"to {who}: nobody ran for {gap:.1f} s")
-                        for name, values in turn(deployments, repeats, host_losses).items():
-                            results[who][name] += values
-        finally:
-            box.down()
+
+    def take_turns(deployments: Deployments) -> None:
+        for number in range(turns):
+            for who in (OURS, SAMZAS) if number % 2 == 0 else (SAMZAS, OURS):
+                gap = deployments.switch(who)
+                if gap:
+                    gaps[who].append(round(gap, 1))
+                    _console.print(f"to {who}: nobody ran for {gap:.1f} s")
+                for name, values in turn(deployments, repeats, host_losses).items():
+                    results[who][name] += values
+
+    for standbys in (1, 0):
+        with tempfile.TemporaryDirectory(prefix="vs-samza-") as root:
+            box = Sandbox("vs-samza", root=Path(root))
+            options = Options(
+                name="vs-samza", yarn=True, coordinator=OURS, standbys=standbys,
+                state_mb=STATE_MB, rate=RATE, settings=SETTINGS,
+            )  # fmt: skip
+            box.up(options, Phases(_console.print))
+            try:
+                with closing(Deployments(box, standbys)) as deployments:
+                    take_turns(deployments)
+            finally:
+                box.down()
     ratios = {
         name: round(statistics.median(results[SAMZAS][name]) / statistics.median(ours), 2)
         for name, ours in results[OURS].items()
