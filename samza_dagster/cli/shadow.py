@@ -10,9 +10,14 @@ import click
 
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import at, notice, print_json, print_table
-from samza_dagster.coordinator.shadow.episodes import Episode
-from samza_dagster.coordinator.shadow.log import ShadowHistory, read_history
-from samza_dagster.coordinator.shadow.report import Downtimes, Summary, summary
+from samza_dagster.coordinator.shadow.events import ShadowEvent
+from samza_dagster.coordinator.shadow.log import (
+    Downtimes,
+    ShadowHistory,
+    Summary,
+    read_history,
+    summary,
+)
 
 _COLUMNS = (
     "noticed",
@@ -69,7 +74,7 @@ def report(file: Path, since: datetime | None, as_json: bool) -> None:
         print_json(
             {
                 "summary": found.to_json(),
-                "events": [episode.to_json() for episode in history.episodes],
+                "events": [event.to_json() for event in history.events],
                 "unreadable": list(history.unreadable),
             }
         )
@@ -78,11 +83,11 @@ def report(file: Path, since: datetime | None, as_json: bool) -> None:
 
 
 def _show(history: ShadowHistory, found: Summary) -> None:
-    if history.episodes:
+    if history.events:
         print_table(
             "Events",
             _COLUMNS,
-            [_row(episode) for episode in history.episodes],
+            [_row(event) for event in history.events],
             spare=("why", "was on"),
         )
     rows = [(kind, count, *_of(found.samza.get(kind))) for kind, count in found.kinds.items()]
@@ -118,26 +123,26 @@ def _show_listening(history: ShadowHistory, found: Summary) -> None:
         click.echo(f"{found.unfinished} events weren't over when their shadow ended.")
 
 
-def _row(episode: Episode) -> tuple[Any, ...]:
-    ours = episode.ours
-    what = (episode.message or episode.because) if episode.kind == "placement" else episode.because
-    down = episode.downtime_s
+def _row(event: ShadowEvent) -> tuple[Any, ...]:
+    ours = event.ours
+    what = (event.message or event.because) if event.kind == "placement" else event.because
+    down = event.downtime_s
     return (
-        at(episode.noticed_ms),
-        episode.kind,
-        episode.processor,
-        episode.host,
-        episode.samza_host or episode.status,
+        at(event.noticed_ms),
+        event.kind,
+        event.processor,
+        event.host,
+        event.samza_host or event.status,
         None if down is None else f"{down:.1f}",
         None if ours is None else ours.action,
-        None if ours is None else _host(episode),
+        None if ours is None else _host(event),
         None if ours is None or ours.expected_s is None else f"{ours.expected_s:.1f}",
         (ours.because if ours is not None and ours.because else what) or None,
     )
 
 
-def _host(episode: Episode) -> str:
-    ours = episode.ours
+def _host(event: ShadowEvent) -> str:
+    ours = event.ours
     assert ours is not None
     if not ours.standby:
         return ours.host

@@ -32,7 +32,6 @@ def picture(
     reports: Mapping[str, Report] | None = None,
     requests: Mapping[str, Asked] | None = None,
     executions: Mapping[str, tuple[str, str]] | None = None,
-    silent: frozenset[str] = frozenset(),
     lost: str = "",
     closed: str = "",
     run: str = "run-1",
@@ -50,6 +49,5 @@ def picture(
         executions=executions,
         reports=reports or {},
         requests=requests or {},
-        silent=silent,
         partitions={pid: {f"P {pid}": (("log", 0),)} for pid in places},
     )

@@ -1,5 +1,5 @@
 """What our coordinator would have done for a job that Samza's own Application Master leads.
 
-`picture` reads what is public, `episodes` turns two pictures into events, `decision` asks the rules of
-`placement`, `work` measures downtime, `log` keeps the events, `report` sums them up.
+`picture` reads what is public, `events` says what happened between two of them, `decision` asks the rules of
+`placement`, `downtime` measures, `log` keeps the events and sums them up.
 """

@@ -14,10 +14,10 @@ from samza_dagster.client.access import JobAccess
 from samza_dagster.configuration import configuration
 from samza_dagster.coordinator.job_process import stop_at_signals
 from samza_dagster.coordinator.limits import limits_of
+from samza_dagster.coordinator.shadow.downtime import TopicWork
 from samza_dagster.coordinator.shadow.log import ShadowLog
 from samza_dagster.coordinator.shadow.picture import PictureReader
 from samza_dagster.coordinator.shadow.running import Shadow
-from samza_dagster.coordinator.shadow.work import TopicWork
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -53,7 +53,7 @@ def run_shadow(
     with closing(access):
         shadow = Shadow(
             PictureReader(access),
-            TopicWork(access, KafkaCluster.of(connection)),
+            TopicWork(KafkaCluster.of(connection)),
             ShadowLog(path, f"{connection.job_name}/{connection.job_id}"),
             limits,
         )

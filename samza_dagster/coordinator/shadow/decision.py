@@ -8,7 +8,7 @@ what no picture shows, whether a host has room for one container more, is taken 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from immutables import Map
@@ -305,26 +305,20 @@ def _answer(state: JobState, command: Command, after: Picture, now_ms: int) -> E
         return PrincipalFenced(now_ms, command.execution_id)
     if not isinstance(command, RequestResource):
         return None
-    takes = _takes_containers(state, after)
-    host = command.host
-    if host is None:
-        fit = {name: True for name in after.view.hosts if takes(name)}
-        fit = {name: room for name, room in fit.items() if name not in command.excluded_hosts}
-        host = roomiest(after.view, fit) if fit else None
-    elif not takes(host):
-        host = None
-    if host is None:
-        return RequestExpired(now_ms, command.request_id, "no host takes it")
-    return ResourceAllocated(now_ms, command.request_id, host)
 
-
-def _takes_containers(state: JobState, after: Picture) -> Callable[[str], bool]:
     def takes(host: str) -> bool:
         known, seen = state.hosts.get(host), after.view.hosts.get(host)
         closed = seen is not None and seen.state in (CLOSED_STATE, LOST_STATE)
         return (known is None or known.alive) and not closed
 
-    return takes
+    host = command.host
+    if host is None:
+        others = set(after.view.hosts) - set(command.excluded_hosts)
+        fit = {name: True for name in others if takes(name)}
+        host = roomiest(after.view, fit) if fit else None
+    if host is None or not takes(host):
+        return RequestExpired(now_ms, command.request_id, "no host takes it")
+    return ResourceAllocated(now_ms, command.request_id, host)
 
 
 def _takes_place(state: JobState, processor_id: str, host: str) -> bool:

@@ -1,51 +1,63 @@
-"""The shadow's log: JSON lines, appended, that a kill may cut short anywhere.
+"""The shadow's log: JSON lines, appended, that a kill may cut short anywhere, and what they add up to.
 
-`begin` and `end` stand around a shadow's life, `listening` counts what it has heard, `event` is an episode
-as it is by then: of several with one id the last counts.
+A line has an `event` that is over, or tells for how long a shadow has `listened` so far: of several that one
+shadow wrote the last counts.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from statistics import median
+from typing import Any
 
-from samza_dagster.coordinator.shadow.episodes import Episode, episode_of
+from pydantic import TypeAdapter, ValidationError
+
+from samza_dagster.coordinator.shadow.events import UNFINISHED, ShadowEvent
 from samza_dagster.errors import InvalidInput, MalformedRecord
 
 VERSION = 1
-BEGIN, LISTENING, EVENT, END = "begin", "listening", "event", "end"
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Span:
-    """How long one shadow listened, up to its last line. Times are ms since the epoch, by its clock.
+    """How long one shadow listened. Times are ms since the epoch, by its clock.
 
-    `blind_s` is the part in which the brokers didn't answer. `ended`: it ended in order, and said `why`.
+    `blind_s` is the part in which the brokers didn't answer. `why` it ended in order; empty while it goes on.
     """
 
-    job: str
     began_ms: int
     last_ms: int
     listened_s: float = 0.0
     blind_s: float = 0.0
-    ended: bool = False
     why: str = ""
 
 
 @dataclass(frozen=True)
+class _Line:
+    version: int
+    job: str
+    event: ShadowEvent | None = None
+    listened: Span | None = None
+
+
+_LINE = TypeAdapter(_Line)
+
+
+@dataclass(frozen=True)
 class ShadowHistory:
-    """A whole log: each shadow's span, each episode as it was last written, in order of its beginning.
+    """A whole log: each shadow's span, and the events in the order in which they were over.
 
     `unreadable` names lines that can't be read.
     """
 
     spans: tuple[Span, ...]
-    episodes: tuple[Episode, ...]
+    events: tuple[ShadowEvent, ...]
     unreadable: tuple[str, ...] = ()
 
 
@@ -56,40 +68,32 @@ class ShadowLog:
         """Open the file; raises `InvalidInput` for one that can't be written."""
         self._job = job
         try:
-            torn = _ends_within_a_line(path)
             self._out = path.open("ab", buffering=0)
-            if torn:  # whoever wrote last was killed
-                self._out.write(b"\n")
         except OSError as error:
             raise InvalidInput(
                 f"write the shadow's log to {path}",
                 seen=str(error),
                 fix="a file that can be written",
             ) from error
+        self._out.write(b"\n")  # an earlier shadow may have been killed within a line
 
-    def begin(self, at_ms: int) -> None:
-        """A shadow begins to listen."""
-        self._write(BEGIN, at_ms)
+    def listened(self, span: Span) -> None:
+        """It has listened for so long."""
+        rounded = replace(
+            span, listened_s=round(span.listened_s, 1), blind_s=round(span.blind_s, 1)
+        )
+        self._write(listened=asdict(rounded))
 
-    def listening(self, at_ms: int, listened_s: float, blind_s: float) -> None:
-        """It has listened for so long since it began, and was blind for so long."""
-        self._write(LISTENING, at_ms, listened_s=round(listened_s, 1), blind_s=round(blind_s, 1))
-
-    def event(self, at_ms: int, episode: Episode) -> None:
-        """An episode began, or more is known of it."""
-        self._write(EVENT, at_ms, event=episode.to_json())
-
-    def end(self, at_ms: int, listened_s: float, blind_s: float, why: str) -> None:
-        """It ends in order."""
-        spent = {"listened_s": round(listened_s, 1), "blind_s": round(blind_s, 1)}
-        self._write(END, at_ms, **spent, why=why)
+    def event(self, event: ShadowEvent) -> None:
+        """An event is over, or its shadow ends."""
+        self._write(event=event.to_json())
 
     def close(self) -> None:
         """Close the file."""
         self._out.close()
 
-    def _write(self, kind: str, at_ms: int, **fields: Any) -> None:
-        line = {"version": VERSION, "record": kind, "job": self._job, "at_ms": at_ms, **fields}
+    def _write(self, **content: Any) -> None:
+        line = {"version": VERSION, "job": self._job, **content}
         left = memoryview(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         while left:
             left = left[self._out.write(left) or 0 :]
@@ -99,7 +103,7 @@ def read_history(path: Path, since_ms: int = 0) -> ShadowHistory:
     """Read a log; what began before `since_ms`, and spans that had ended by then, are left out.
 
     A torn line is skipped, with a warning. Raises `InvalidInput` for a file that can't be read, and
-    `MalformedRecord` for a line of a later release.
+    `MalformedRecord` for a line of another release.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -107,65 +111,107 @@ def read_history(path: Path, since_ms: int = 0) -> ShadowHistory:
         raise InvalidInput(
             f"read {path}", seen=str(error.strerror), fix="the file of coordinator run --shadow-log"
         ) from error
-    spans: list[Span] = []
-    episodes: dict[str, Episode] = {}
+    spans: dict[int, Span] = {}
+    events: list[ShadowEvent] = []
     unreadable: list[str] = []
-    for number, kind, value in _records(path, lines, unreadable):
-        try:
-            if kind == EVENT:
-                episode = episode_of(value["event"])
-                episodes[episode.id] = episode
-            else:
-                _count(spans, kind, value)
-        except (KeyError, TypeError, ValueError) as error:
-            unreadable.append(f"line {number}: {error!s:.80}")
-    for each in unreadable:
-        _log.warning("%s: skipped %s", path, each)
-    return ShadowHistory(
-        tuple(span for span in spans if span.last_ms >= since_ms),
-        tuple(e for e in episodes.values() if e.noticed_ms >= since_ms),
-        tuple(unreadable),
-    )
-
-
-def _records(
-    path: Path, lines: Sequence[bytes], unreadable: list[str]
-) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
             continue
         try:
-            found: object = json.loads(line)
-        except ValueError:
-            unreadable.append(f"line {number}: it is torn")
+            line = _LINE.validate_json(text)
+        except ValidationError as error:
+            unreadable.append(f"line {number}: {error.errors()[0]['msg']}")
+            _log.warning("%s: skipped %s", path, unreadable[-1])
             continue
-        value = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        version = value.get("version")
-        if version is not None and version != VERSION:
+        if line.version != VERSION:
             raise MalformedRecord(
                 f"read {path}",
-                seen=f"line {number}: version {version}",
+                seen=f"line {number}: version {line.version}",
                 fix="the samza_dagster that wrote it",
             )
-        if version is None:
-            unreadable.append(f"line {number}: it is no record of a shadow")
-            continue
-        yield number, str(value.get("record")), value
+        if line.event is not None and line.event.noticed_ms >= since_ms:
+            events.append(line.event)
+        if line.listened is not None and line.listened.last_ms >= since_ms:
+            spans[line.listened.began_ms] = line.listened
+    return ShadowHistory(tuple(spans.values()), tuple(events), tuple(unreadable))
 
 
-def _count(spans: list[Span], kind: str, value: dict[str, Any]) -> None:
-    at_ms, job = int(value["at_ms"]), str(value["job"])
-    if kind == BEGIN or not spans:
-        spans.append(Span(job, at_ms, at_ms))
-    if kind in (LISTENING, END):
-        began_ms = spans[-1].began_ms
-        spent = float(value["listened_s"]), float(value["blind_s"])
-        spans[-1] = Span(job, began_ms, at_ms, *spent, kind == END, str(value.get("why", "")))
+@dataclass(frozen=True)
+class Downtimes:
+    """Seconds of several downtimes."""
+
+    count: int
+    median_s: float
+    most_s: float
+    sum_s: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float | None]) -> Downtimes | None:
+        """Return those that are known; None where none is."""
+        known = [each for each in seconds if each is not None]
+        if not known:
+            return None
+        median_s, most_s = round(median(known), 1), round(max(known), 1)
+        return cls(len(known), median_s, most_s, round(sum(known), 1))
 
 
-def _ends_within_a_line(path: Path) -> bool:
-    if not path.is_file() or path.stat().st_size == 0:
-        return False
-    with path.open("rb") as log:
-        log.seek(-1, 2)
-        return log.read(1) != b"\n"
+@dataclass(frozen=True)
+class Summary:
+    """`kinds` and `ours` count events by kind and by what ours would have done.
+
+    `samza` is Samza's measured downtime of actives, by kind and in all; `both` are the same of those events
+    alone for which ours has a figure, and `expected` is that. `same_host` of `chosen` events, in which both
+    chose a host, had one host. `listened_s` and `blind_s` add up all shadows of the log, of which
+    `killed` wrote no closing record.
+    """
+
+    events: int
+    unfinished: int
+    kinds: Mapping[str, int]
+    ours: Mapping[str, int]
+    samza: Mapping[str, Downtimes]
+    both: Downtimes | None
+    expected: Downtimes | None
+    same_host: int
+    chosen: int
+    listened_s: float
+    blind_s: float
+    shadows: int
+    killed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def summary(history: ShadowHistory) -> Summary:
+    """Sum up a log."""
+    events, spans = history.events, history.spans
+    kinds = Counter(e.kind for e in events)
+    samza = {
+        kind: known
+        for kind in (*kinds, "all")
+        if (known := Downtimes.of(e.downtime_s for e in events if kind in (e.kind, "all")))
+    }
+    decided = [e.ours for e in events if e.ours is not None]
+    compared = [
+        (e.downtime_s, e.ours.expected_s)
+        for e in events
+        if e.downtime_s is not None and e.ours is not None and e.ours.expected_s is not None
+    ]
+    chosen = [e.same_host for e in events if e.same_host is not None]
+    return Summary(
+        events=len(events),
+        unfinished=sum(e.state == UNFINISHED for e in events),
+        kinds=dict(sorted(kinds.items())),
+        ours=dict(sorted(Counter(each.action for each in decided).items())),
+        samza=samza,
+        both=Downtimes.of(samzas for samzas, _ in compared),
+        expected=Downtimes.of(ours for _, ours in compared),
+        same_host=sum(chosen),
+        chosen=len(chosen),
+        listened_s=round(sum(span.listened_s for span in spans), 1),
+        blind_s=round(sum(span.blind_s for span in spans), 1),
+        shadows=len(spans),
+        killed=sum(not span.why for span in spans),
+    )

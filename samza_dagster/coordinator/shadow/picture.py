@@ -13,7 +13,6 @@ from samza_dagster.client.responses import details_of
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import JobView, ReplicaLag
 from samza_dagster.errors import Unreachable
-from samza_dagster.lag import Heard, heard
 from samza_dagster.metadata.coordinator_stream import SET_CONTAINER_HOST
 from samza_dagster.metadata.interface import wall_clock_ms
 from samza_dagster.metadata.placement_store import request_key, response_key
@@ -60,20 +59,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Report:
-    """A container's newest report: the incarnation that wrote it, when it came, how far a standby was."""
+    """A container's newest report: the incarnation that wrote it, and how far a standby was."""
 
     execution_id: str
-    came_ms: int
     lag: int | None = None
-    works: bool = False
-    """An active has processed or committed since it started, a standby has applied."""
 
 
 @dataclass(frozen=True)
 class Picture:
     """A job at one moment. `at_ms` is by the shadow's clock, the times of records are their topics'.
 
-    `executions` is processor → YARN container and host by YARN's word; None where that can't be asked. `silent` are those that have reported nothing new for three intervals.
+    `executions` is processor → YARN container and host by YARN's word; None where that can't be asked.
     `partitions` is processor → the changelog partitions of its tasks, by task.
     """
 
@@ -82,7 +78,6 @@ class Picture:
     starts: Mapping[str, Start] = field(default_factory=dict[str, Start])
     executions: Mapping[str, tuple[str, str]] | None = None
     reports: Mapping[str, Report] = field(default_factory=dict[str, Report])
-    silent: frozenset[str] = frozenset()
     requests: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
     partitions: Mapping[str, Mapping[str, tuple[tuple[str, int], ...]]] = field(
         default_factory=dict[str, Mapping[str, tuple[tuple[str, int], ...]]]
@@ -122,8 +117,6 @@ class PictureReader:
         self._monotonic = monotonic
         self._lags_due_s = monotonic()
         self._reports: Mapping[str, Report] = {}
-        self._heard: Mapping[str, Heard] = {}
-        self._silent: frozenset[str] = frozenset()
         self._page_due_s = monotonic()
 
     def read(self) -> Picture:
@@ -139,7 +132,6 @@ class PictureReader:
             starts=self._starts(view),
             executions=self._executions(view),
             reports=self._reports,
-            silent=self._silent,
             requests=self._requests(reader),
             partitions={
                 pid: {
@@ -214,42 +206,29 @@ class PictureReader:
         return found
 
     def _read_reports(self, view: JobView) -> None:
-        """Read all reports where they are due; what can't be read leaves the last ones, and who was silent."""
+        """Read all reports where they are due; what can't be read leaves the last ones."""
         now_s = self._monotonic()
         if self._access.topics is None or now_s < self._lags_due_s:
             return
         self._lags_due_s = now_s + LAGS_EVERY_S
-        try:
+        with suppress(Unreachable):
             lags, _ = read_lag(view, self._access.reader(), self._access.topics)
-        except Unreachable:
-            return
-        found = _reports(self._access.seen.bounded(lags))
-        if any(lag.reason and not lag.is_changelog_lost for lag in lags):
-            self._reports = {**self._reports, **found}
-            return
-        self._reports = found
-        marks: dict[str, int | None] = {pid: report.came_ms for pid, report in found.items()}
-        self._heard = heard(self._heard, marks, round(now_s * 1000))
-        late_ms = round((now_s - view.report_patience_s) * 1000)
-        late = (pid for pid, it in self._heard.items() if it.mark and it.at_ms < late_ms)
-        self._silent = frozenset(late)
+            found = _reports(self._access.seen.bounded(lags))
+            is_partial = any(lag.reason and not lag.is_changelog_lost for lag in lags)
+            self._reports = {**self._reports, **found} if is_partial else found
 
 
 def _reports(lags: tuple[ReplicaLag, ...]) -> dict[str, Report]:
     """Return each container's newest report; its lag is that of all of its stores."""
     of: dict[str, list[ReplicaLag]] = {}
     for lag in lags:
-        of.setdefault(lag.processor_id, []).append(lag)
+        if lag.came_ms is not None:
+            of.setdefault(lag.processor_id, []).append(lag)
     found: dict[str, Report] = {}
     for pid, mine in of.items():
         newest = max(mine, key=lambda lag: lag.came_ms or 0)
-        if newest.came_ms is None:
-            continue
         known = [lag.lag for lag in mine]
         found[pid] = Report(
-            newest.execution_id,
-            newest.came_ms,
-            None if None in known else sum(it or 0 for it in known),
-            all(lag.basis in ("running", "metrics") for lag in mine),
+            newest.execution_id, None if None in known else sum(it or 0 for it in known)
         )
     return found

@@ -12,8 +12,8 @@ from samza_dagster.cli.main import cli
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.shadow.command import unheeded
 from samza_dagster.coordinator.shadow.decision import Decision
-from samza_dagster.coordinator.shadow.episodes import Episode
-from samza_dagster.coordinator.shadow.log import ShadowLog
+from samza_dagster.coordinator.shadow.events import ShadowEvent
+from samza_dagster.coordinator.shadow.log import ShadowLog, Span
 
 pytestmark = pytest.mark.unit
 
@@ -25,13 +25,11 @@ OURS = Decision("fail-over", "h2", "0-0", 17, with_state=True, waits_s=30.0, exp
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "shadow.jsonl"
     log = ShadowLog(path, "job/1")
-    log.begin(NOON_MS)
-    failed = Episode("a", "failure", "run-1", NOON_MS + 5_000, "over", "0", "active", host="h1")
-    log.event(NOON_MS + 5_000, failed)
-    known = {"samza_host": "h3", "downtime_s": 41.5, "measured_by": "changelog"}
-    written = Episode(**{**failed.__dict__, **known, "ours": OURS, "same_host": False})
-    log.event(NOON_MS + 50_000, written)
-    log.end(NOON_MS + 3_600_000, 3_590.0, 10.0, "it was told to end")
+    failed = ShadowEvent(
+        "failure", NOON_MS + 5_000, "over", "0", "active", "h1", "h3", downtime_s=41.5, ours=OURS, same_host=False
+    )  # fmt: skip
+    log.event(failed)
+    log.listened(Span(NOON_MS, NOON_MS + 3_600_000, 3_590.0, 10.0, "it was told to end"))
     return path
 
 
@@ -76,7 +74,7 @@ def test_a_torn_line_is_a_warning_and_not_an_error(commands: Any, file: Path) ->
     file.write_bytes(file.read_bytes()[:-5])
     shown = commands.run("shadow", "report", str(file))
     assert shown.exit_code == 0
-    assert "skipped line 4: it is torn" in shown.stderr
+    assert "skipped line 3" in shown.stderr
 
 
 def test_a_file_that_is_not_there_is_exit_2(commands: Any, tmp_path: Path) -> None:

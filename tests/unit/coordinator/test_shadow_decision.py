@@ -29,7 +29,7 @@ def test_a_process_that_ended_on_a_living_host_is_restarted_there_with_its_state
 
 def test_an_active_of_a_lost_host_goes_to_its_standby_once_the_host_is_lost_for_ours_too() -> None:
     """The lag is the standby's last report; the host's time-out is in what is expected."""
-    before = picture(reports={"0-0": Report("c-2", 99_000, lag=17, works=True)})
+    before = picture(reports={"0-0": Report("c-2", lag=17)})
     found = rules.after_failure(before, picture(101_000, lost="h1"), "0", LIMITS)
     assert (found.action, found.host, found.standby, found.lag) == ("fail-over", "h2", "0-0", 17)
     assert found.waits_s == LIMITS.host_timeout_ms / 1000

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.coordinator.shadow.episodes import Episode
+from samza_dagster.coordinator.shadow.downtime import Downtime, Partition
+from samza_dagster.coordinator.shadow.events import ShadowEvent
 from samza_dagster.coordinator.shadow.log import ShadowHistory, ShadowLog, read_history
 from samza_dagster.coordinator.shadow.picture import PictureReader
 from samza_dagster.coordinator.shadow.running import Shadow
-from samza_dagster.coordinator.shadow.work import Downtime, Partition
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.interface import KeptValue
 from samza_dagster.metadata.resource_manager import ResourceManager
@@ -64,8 +64,8 @@ class World:
         assert tasks
         works_ms = around_ms + 2_000
         if self.am._now_ms() < works_ms:
-            return Downtime("changelog", around_ms - 9_000, None, None)
-        return Downtime("changelog", around_ms - 9_000, works_ms, 11.0)
+            return Downtime(around_ms - 9_000, None, None)
+        return Downtime(around_ms - 9_000, works_ms, 11.0)
 
     def watch(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -84,17 +84,17 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def only(history: ShadowHistory) -> Episode:
-    (episode,) = history.episodes
-    return episode
+def only(history: ShadowHistory) -> ShadowEvent:
+    (event,) = history.events
+    return event
 
 
 def test_a_quiet_hour_is_told_from_nobody_listening(world: World) -> None:
     world.watch(3_600)
     history = world.ended()
-    assert history.episodes == ()
+    assert history.events == ()
     (span,) = history.spans
-    assert span.ended
+    assert span.why
     assert span.listened_s == pytest.approx(3_602, abs=2)
 
 
@@ -116,42 +116,42 @@ def test_a_move_is_one_event_with_the_masters_own_times(world: World) -> None:
     host = next(iter(sorted(world.am.am.cluster.hosts - set(world.am.am.cluster.places.values()))))
     uuid = world.am.by_others("0", host)
     world.watch(40)
-    episode = only(world.ended())
-    assert (episode.kind, episode.uuid, episode.destination) == ("placement", uuid, host)
-    assert (episode.status, episode.state, episode.samza_host) == ("SUCCEEDED", "over", host)
-    assert episode.answer_s is not None
-    assert 8 < episode.answer_s < 18
-    assert episode.downtime_s == 11.0
-    assert episode.ours is not None
-    assert (episode.ours.action, episode.ours.host, episode.same_host) == ("move", host, True)
+    event = only(world.ended())
+    assert (event.kind, event.uuid, event.destination) == ("placement", uuid, host)
+    assert (event.status, event.state, event.samza_host) == ("SUCCEEDED", "over", host)
+    assert event.answer_s is not None
+    assert 8 < event.answer_s < 18
+    assert event.downtime_s == 11.0
+    assert event.ours is not None
+    assert (event.ours.action, event.ours.host, event.same_host) == ("move", host, True)
 
 
 def test_a_move_that_the_am_refuses_ours_refuses_too(world: World) -> None:
     world.am.by_others("0", world.am.am.cluster.places["0-0"])
     world.watch(15)
-    episode = only(world.ended())
-    assert (episode.status, episode.state) == ("BAD_REQUEST", "over")
-    assert episode.ours is not None
-    assert episode.ours.action == "refuse"
+    event = only(world.ended())
+    assert (event.status, event.state) == ("BAD_REQUEST", "over")
+    assert event.ours is not None
+    assert event.ours.action == "refuse"
 
 
 def test_a_forced_restart_is_the_requests_own(world: World) -> None:
     """Its SUCCEEDED comes with the stop; the container comes back later."""
     world.am.by_others("0", "FORCE_RESTART_LAST_SEEN")
     world.watch(round(BACK_S) + 20)
-    episode = only(world.ended())
-    assert (episode.kind, episode.state, episode.downtime_s) == ("placement", "over", 11.0)
+    event = only(world.ended())
+    assert (event.kind, event.state, event.downtime_s) == ("placement", "over", 11.0)
 
 
 def test_a_container_that_comes_back_by_itself_had_failed(world: World) -> None:
     host = world.am.am.cluster.places["1"]
     world.am.am._started("1", host)
     world.watch(5)
-    episode = only(world.ended())
-    assert (episode.kind, episode.processor, episode.host) == ("failure", "1", host)
-    assert (episode.state, episode.downtime_s, episode.same_host) == ("over", 11.0, True)
-    assert episode.ours is not None
-    assert (episode.ours.action, episode.ours.expected_s) == ("restart", 2.2)
+    event = only(world.ended())
+    assert (event.kind, event.processor, event.host) == ("failure", "1", host)
+    assert (event.state, event.downtime_s, event.same_host) == ("over", 11.0, True)
+    assert event.ours is not None
+    assert (event.ours.action, event.ours.expected_s) == ("restart", 2.2)
 
 
 def test_a_host_that_yarn_has_lost_makes_ours_fail_over(world: World) -> None:
@@ -162,11 +162,11 @@ def test_a_host_that_yarn_has_lost_makes_ours_fail_over(world: World) -> None:
     world.watch(6)
     world.am.am._started("1", other)
     world.watch(5)
-    episode = next(e for e in world.ended().episodes if e.processor == "1")
-    assert (episode.kind, episode.samza_host) == ("failure", other)
-    assert episode.ours is not None
-    assert (episode.ours.action, episode.ours.standby) == ("fail-over", "1-0")
-    assert (episode.ours.host, episode.same_host) == (standby, False)
+    event = next(e for e in world.ended().events if e.processor == "1")
+    assert (event.kind, event.samza_host) == ("failure", other)
+    assert event.ours is not None
+    assert (event.ours.action, event.ours.standby) == ("fail-over", "1-0")
+    assert (event.ours.host, event.same_host) == (standby, False)
 
 
 def test_what_happened_while_the_brokers_were_away_is_seen_after_them(world: World) -> None:
@@ -187,10 +187,10 @@ def test_a_replaced_master_and_the_containers_that_it_starts_anew(world: World) 
     world.am.am.replaced("run-2")
     world.watch(60)
     history = world.ended()
-    assert {e.kind for e in history.episodes} == {"deployment", "redeployed"}
-    assert {e.processor for e in history.episodes} == {"", *world.am.am.cluster.places}
-    assert {e.ours.action for e in history.episodes if e.ours is not None} == {"run-on"}
-    (deployment,) = (e for e in history.episodes if e.kind == "deployment")
+    assert {e.kind for e in history.events} == {"deployment", "redeployed"}
+    assert {e.processor for e in history.events} == {"", *world.am.am.cluster.places}
+    assert {e.ours.action for e in history.events if e.ours is not None} == {"run-on"}
+    (deployment,) = (e for e in history.events if e.kind == "deployment")
     assert deployment.deployment == "run-2"
 
 
@@ -199,4 +199,4 @@ def test_what_is_open_at_the_end_is_unfinished(world: World) -> None:
     world.watch(8)
     history = world.ended()
     assert only(history).state == "unfinished"
-    assert history.spans[0].ended
+    assert history.spans[0].why

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from samza_dagster.coordinator.shadow.episodes import Episode, Watch, episode_of, follow
-from samza_dagster.coordinator.shadow.picture import Asked, Picture, Report
-from samza_dagster.coordinator.shadow.work import BUSY_MS, Downtime, Silence, downtime
+from samza_dagster.coordinator.shadow.downtime import BUSY_MS, Downtime, Silence, downtime
+from samza_dagster.coordinator.shadow.events import ShadowEvent, Watch, follow
+from samza_dagster.coordinator.shadow.picture import Asked, Picture
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.placement.state import Fencing, Limits
 from tests.rig.shadow_pictures import AT, picture
@@ -18,25 +18,26 @@ pytestmark = pytest.mark.unit
 
 LIMITS = Limits(fencing=Fencing.BROKER)
 UUID = "914b0a7c-ebcd-4999-8099-05299ae8cb4e"
-WORKS = Downtime("changelog", 100_400, 109_000, 8.6)
+WORKS = Downtime(100_400, 109_000, 8.6)
 RUNS = {pid: (f"c-{n}", host) for n, (pid, host) in enumerate(AT.items())}
 
 
-def played(
-    *pictures: Picture, measured: Downtime | None = None
-) -> tuple[Watch, dict[str, Episode]]:
-    """Follow the pictures; `measured` is known of every open episode at the last of them."""
-    watch, found = Watch(), dict[str, Episode]()
+def played(*pictures: Picture, measured: Downtime | None = None) -> tuple[Watch, list[ShadowEvent]]:
+    """Follow the pictures; `measured` is known of every open event at the last of them.
+
+    Returns what is remembered, and the events that are over.
+    """
+    watch, found = Watch(), list[ShadowEvent]()
     for before, after in pairwise(pictures):
         known = dict.fromkeys(watch.open, measured) if after is pictures[-1] and measured else {}
-        watch, changed = follow(watch, before, after, LIMITS, known)
-        found |= {e.id: e for e in changed}
+        watch, over = follow(watch, before, after, LIMITS, known)
+        found += over
     return watch, found
 
 
 def test_nothing_happens_where_nothing_changes() -> None:
     watch, found = played(picture(), picture(101_000), picture(102_000))
-    assert found == {}
+    assert found == []
     assert watch == Watch()
 
 
@@ -44,13 +45,13 @@ def test_a_container_that_started_anew_failed_and_is_over_once_it_works() -> Non
     """Noticed by its new record of a start; Samza's host and the downtime stand beside what ours would do."""
     started = picture(108_000, positions={"0": 20})
     watch, found = played(picture(), started, replace(started, at_ms=109_500), measured=WORKS)
-    (episode,) = found.values()
-    assert (episode.kind, episode.processor, episode.state) == ("failure", "0", "over")
-    assert (episode.host, episode.samza_host, episode.started_ms) == ("h1", "h1", 107_500)
-    assert (episode.noticed_ms, episode.heard_ms, episode.works_ms) == (108_000, 100_400, 109_000)
-    assert (episode.downtime_s, episode.measured_by) == (8.6, "changelog")
-    assert episode.ours is not None
-    assert (episode.ours.action, episode.same_host) == ("restart", True)
+    (event,) = found
+    assert (event.kind, event.processor, event.state) == ("failure", "0", "over")
+    assert (event.host, event.samza_host, event.started_ms) == ("h1", "h1", 107_500)
+    assert (event.noticed_ms, event.last_ms, event.works_ms) == (108_000, 100_400, 109_000)
+    assert event.downtime_s == 8.6
+    assert event.ours is not None
+    assert (event.ours.action, event.same_host) == ("restart", True)
     assert watch.open == {}
 
 
@@ -61,69 +62,44 @@ def test_what_the_masters_page_lacks_is_noticed_before_it_starts_anew() -> None:
         108_000, {**AT, "0": "h3"}, positions={"0": 20}, executions={**RUNS, "0": ("c-9", "h3")}
     )
     watch, found = played(picture(executions=RUNS), gone, moved)
-    (episode,) = found.values()
-    assert (episode.state, episode.noticed_ms, episode.signs) == (
-        "open",
-        101_000,
-        ("gone", "started"),
-    )
-    assert [e.around_ms for e in watch.to_measure()] == [107_500]
+    assert found == []
+    assert {key: event.noticed_ms for key, event in watch.open.items()} == {"0": 101_000}
+    assert watch.to_measure() == {"0": ("0", 107_500)}
     _, found = played(
         picture(executions=RUNS), gone, moved, replace(moved, at_ms=110_000), measured=WORKS
     )
-    (episode,) = found.values()
-    assert (episode.samza_host, episode.same_host, episode.downtime_s) == ("h3", False, 8.6)
+    (event,) = found
+    assert (event.samza_host, event.same_host, event.downtime_s) == ("h3", False, 8.6)
 
 
 def test_a_page_that_cannot_be_read_in_between_is_no_sign() -> None:
     blind = picture(101_000)
     after = picture(102_000, executions={**RUNS, "0": ("c-9", "h1")})
-    assert played(picture(executions=RUNS), blind, after)[1] == {}
-
-
-def test_a_report_tells_that_it_works_where_the_changelog_is_idle() -> None:
-    before = picture(reports={"0": Report("c-0", 99_000, works=True)})
-    started = picture(
-        108_000, positions={"0": 20}, reports={"0": Report("c-0", 99_000, works=True)}
-    )
-    works = picture(113_000, positions={"0": 20}, reports={"0": Report("c-9", 112_000, works=True)})
-    (episode,) = played(before, started, works)[1].values()
-    assert (episode.state, episode.works_ms, episode.downtime_s) == ("over", 112_000, 13.0)
-    assert episode.measured_by == "reports"
+    assert played(picture(executions=RUNS), blind, after)[1] == []
 
 
 def test_a_standby_has_a_failure_without_downtime() -> None:
-    before = picture(reports={"0-0": Report("c-1", 99_000, 0, works=True)})
-    started = picture(108_000, positions={"0-0": 20}, reports=before.reports)
-    works = picture(
-        113_000, positions={"0-0": 20}, reports={"0-0": Report("c-9", 112_000, 3, works=True)}
-    )
-    (episode,) = played(before, started, works)[1].values()
-    assert (episode.kind, episode.role, episode.state) == ("failure", "standby", "over")
-    assert episode.downtime_s is None
+    (event,) = played(picture(), picture(108_000, positions={"0-0": 20}))[1]
+    assert (event.kind, event.role, event.state) == ("failure", "standby", "over")
+    assert event.downtime_s is None
 
 
-def test_a_standby_that_starts_while_its_active_is_down_gave_way() -> None:
+def test_an_active_is_down_until_its_topics_tell_that_it_works() -> None:
+    started = picture(108_000, positions={"0": 20})
+    pending = Downtime(100_400, None, None)
+    watch, found = played(picture(), started, replace(started, at_ms=109_000), measured=pending)
+    assert found == []
+    watch, (event,) = follow(watch, started, started, LIMITS, {"0": None})
+    assert (event.state, event.downtime_s, watch.open) == ("over", None, {})
+    assert "don't tell the downtime" in event.because
+
+
+def test_a_standby_that_starts_while_its_active_is_down_gives_way_to_it() -> None:
     """Samza took its host for the active: that is no failure of its own."""
     both = picture(108_000, {**AT, "0": "h2", "0-0": "h4"}, positions={"0": 20, "0-0": 21})
-    kinds = {e.processor: e.kind for e in played(picture(), both)[1].values()}
-    assert kinds == {"0": "failure", "0-0": "gave-way"}
-
-
-def test_silence_alone_moves_nothing_and_ends_with_a_report() -> None:
-    silent = picture(120_000, silent=frozenset({"0"}))
-    (episode,) = played(picture(), silent, picture(125_000))[1].values()
-    assert (episode.kind, episode.state) == ("silence", "over")
-    assert episode.ours is not None
-    assert episode.ours.action == "nothing"
-
-
-def test_a_silent_container_that_starts_anew_had_failed() -> None:
-    silent = picture(120_000, silent=frozenset({"0"}))
-    (episode,) = played(picture(), silent, picture(125_000, positions={"0": 20}))[1].values()
-    assert (episode.kind, episode.signs) == ("failure", ("silent", "started"))
-    assert episode.ours is not None
-    assert episode.ours.action == "restart"
+    watch, found = played(picture(), both)
+    assert set(watch.open) == {"0"}
+    assert found == []
 
 
 def asked(status: str = "", answered_ms: int = 0, destination: str = "h3", **more: bool) -> Asked:
@@ -142,12 +118,12 @@ def test_a_placement_takes_in_the_restart_that_it_causes() -> None:
         picture(118_000, at, requests=done, positions={"0": 20}),
         measured=WORKS,
     )
-    (episode,) = found.values()
-    assert (episode.kind, episode.uuid, episode.destination) == ("placement", UUID, "h3")
-    assert (episode.status, episode.answer_s, episode.downtime_s) == ("SUCCEEDED", 12.5, 8.6)
-    assert (episode.state, episode.samza_host, episode.same_host) == ("over", "h3", True)
-    assert episode.ours is not None
-    assert episode.ours.action == "move"
+    (event,) = found
+    assert (event.kind, event.uuid, event.destination) == ("placement", UUID, "h3")
+    assert (event.status, event.answer_s, event.downtime_s) == ("SUCCEEDED", 12.5, 8.6)
+    assert (event.state, event.samza_host, event.same_host) == ("over", "h3", True)
+    assert event.ours is not None
+    assert event.ours.action == "move"
     assert watch.open == {}
 
 
@@ -156,35 +132,43 @@ def test_a_container_that_fails_while_a_request_for_it_waits_has_failed_by_itsel
     waits = {UUID: asked()}
     done = {UUID: asked("SUCCEEDED", 130_000, stopped=True, ended=True)}
     at = {**AT, "0": "h3"}
-    found = played(
+    watch, found = played(
         picture(),
         picture(101_000, requests=waits),
         picture(108_000, requests=waits, positions={"0": 20}),
         picture(131_000, at, requests=done, positions={"0": 20}),
-        picture(134_000, at, requests=done, positions={"0": 30}),
-    )[1]
-    started = {e.kind: e.started_ms for e in found.values()}
-    assert started == {"failure": 107_500, "placement": 133_500}
+        picture(131_500, at, requests=done, positions={"0": 20}),
+        measured=WORKS,
+    )
+    assert [(e.kind, e.started_ms) for e in found] == [("failure", 107_500)]
+    before, after = (picture(at_ms, at, requests=done) for at_ms in (131_500, 134_000))
+    watch, _ = follow(
+        watch,
+        before,
+        replace(after, starts=picture(134_000, at, positions={"0": 30}).starts),
+        LIMITS,
+    )
+    assert {key: e.started_ms for key, e in watch.open.items()} == {UUID: 133_500}
 
 
 def test_a_refused_placement_is_over_with_its_answer() -> None:
     refused = {UUID: asked("BAD_REQUEST", 105_000, "h2", ended=True)}
-    (episode,) = played(
+    (event,) = played(
         picture(),
         picture(101_000, requests={UUID: asked(destination="h2")}),
         picture(105_500, requests=refused),
-    )[1].values()
-    assert (episode.state, episode.status, episode.downtime_s) == ("over", "BAD_REQUEST", None)
-    assert episode.ours is not None
-    assert episode.ours.action == "refuse"
+    )[1]
+    assert (event.state, event.status, event.downtime_s) == ("over", "BAD_REQUEST", None)
+    assert event.ours is not None
+    assert event.ours.action == "refuse"
 
 
 def test_a_placement_ends_with_its_deployment() -> None:
-    (placement, _) = played(
+    (_, placement) = played(
         picture(),
         picture(101_000, requests={UUID: asked()}),
         picture(110_000, requests={UUID: asked()}, run="run-2"),
-    )[1].values()
+    )[1]
     assert (placement.kind, placement.state) == ("placement", "over")
     assert "run-1" in placement.because
 
@@ -195,7 +179,8 @@ def test_a_replaced_master_is_an_event_and_so_is_each_container_that_it_starts_a
     anew = picture(110_000, run="run-2")
     started = picture(118_000, run="run-2", positions={"0": 20, "1": 21})
     later = picture(500_000, run="run-2", positions={"0": 20, "1": 21, "1-0": 22})
-    found = played(picture(executions=RUNS), gone, anew, started, later)[1].values()
+    watch, found = played(picture(executions=RUNS), gone, anew, started, later)
+    found = [*found, *watch.open.values()]
     kinds = {e.processor: e.kind for e in found}
     assert kinds == {"": "deployment", "0": "redeployed", "1": "redeployed", "1-0": "failure"}
     actions = {e.processor: e.ours.action for e in found if e.ours is not None}
@@ -206,22 +191,9 @@ def test_a_job_that_was_deployed_anew_is_told_from_a_replaced_master_by_yarn() -
     after = picture(110_000, run="run-2")
     application = Application("application_1_0002", "RUNNING")
     after = replace(after, view=replace(after.view, application=application))
-    (episode,) = played(picture(), after)[1].values()
-    assert episode.ours is not None
-    assert episode.ours.action == "restart"
-
-
-def test_what_is_open_when_the_shadow_ends_is_unfinished() -> None:
-    watch, _ = played(picture(), picture(108_000, positions={"0": 20}))
-    (episode,) = watch.unfinished("it was told to end", 110_000)
-    assert (episode.state, episode.over_ms) == ("unfinished", 110_000)
-
-
-def test_an_episode_is_read_as_it_was_written_and_later_fields_are_left_out() -> None:
-    (episode,) = played(picture(), picture(108_000, positions={"0": 20}))[1].values()
-    written = episode.to_json()
-    later = {**written, "more": 1, "ours": {**written["ours"], "more": 2}}
-    assert episode_of(later) == episode
+    (event,) = played(picture(), after)[1]
+    assert event.ours is not None
+    assert event.ours.action == "restart"
 
 
 def test_downtime_is_the_longest_silence_of_a_task() -> None:
@@ -230,27 +202,27 @@ def test_downtime_is_the_longest_silence_of_a_task() -> None:
         "P 0": [Silence(99_000, 109_000), Silence(99_500, 108_000)],
         "P 2": [Silence(99_900, 110_000)],
     }
-    assert downtime(tasks, 105_000, "changelog") == Downtime("changelog", 99_900, 110_000, 10.1)
+    assert downtime(tasks, 105_000) == Downtime(99_900, 110_000, 10.1)
 
 
 def test_a_task_that_does_not_work_yet_keeps_its_container_down() -> None:
     tasks = {"P 0": [Silence(99_000, 109_000)], "P 2": [Silence(99_900, None)]}
-    assert downtime(tasks, 105_000, "changelog") == Downtime("changelog", 99_900, None, None)
+    assert downtime(tasks, 105_000) == Downtime(99_900, None, None)
 
 
 def test_a_task_that_was_idle_before_tells_nothing() -> None:
     idle = Silence(105_000 - BUSY_MS, None)
-    assert downtime({"P 0": [idle]}, 105_000, "changelog") is None
+    assert downtime({"P 0": [idle]}, 105_000) is None
     tasks = {"P 0": [idle], "P 2": [Silence(99_000, 109_000)]}
-    assert downtime(tasks, 105_000, "changelog") == Downtime("changelog", 99_000, 109_000, 10.0)
+    assert downtime(tasks, 105_000) == Downtime(99_000, 109_000, 10.0)
 
 
 def test_a_silence_shorter_than_any_start_says_that_clocks_disagree() -> None:
-    assert downtime({"P 0": [Silence(104_990, 105_020)]}, 105_000, "changelog") is None
+    assert downtime({"P 0": [Silence(104_990, 105_020)]}, 105_000) is None
 
 
 def test_a_container_that_the_job_has_no_more_is_not_waited_for() -> None:
     started = picture(108_000, positions={"0": 20})
     smaller = picture(110_000, {"1": "h3", "1-0": "h4"}, run="run-2")
-    found = {e.processor: e.state for e in played(picture(), started, smaller)[1].values()}
+    found = {e.processor: e.state for e in played(picture(), started, smaller)[1]}
     assert found["0"] == "over"

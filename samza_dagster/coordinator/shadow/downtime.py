@@ -1,8 +1,7 @@
 """When a container's tasks stopped working and when they worked again, by the topics that they write.
 
 A task writes its changelog while it processes, so the records on both sides of a restart tell its
-downtime, by one clock where the topic has the broker's (`message.timestamp.type=LogAppendTime`). A task
-without a changelog tells it by its commits, as finely as `task.commit.ms` says.
+downtime, by one clock where the topic has the broker's (`message.timestamp.type=LogAppendTime`).
 """
 
 from __future__ import annotations
@@ -14,21 +13,15 @@ from typing import Protocol
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from samza_dagster.client.access import JobAccess
-from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.model.checkpoints import checkpoint_key
-from samza_dagster.model.naming import checkpoint_topic
 
-CHANGELOG, COMMITS, REPORTS = "changelog", "commits", "reports"
 BUSY_MS = 60_000
 """A partition in which nothing was written for so long before a restart tells nothing of it."""
 LEAST_MS = 500
 """No container starts within this: a shorter silence says that clocks disagree on when it was down."""
 _BEFORE = 20
 """So many offsets before the first record after a restart hold the last one before: markers and holes have some."""
-_COMMITS_MS = 600_000
 
 Partition = tuple[str, int]
 
@@ -48,13 +41,12 @@ class Downtime:
     `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of a task.
     """
 
-    by: str
-    last_ms: int | None
+    last_ms: int
     works_ms: int | None
     seconds: float | None
 
 
-def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int, by: str) -> Downtime | None:
+def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int) -> Downtime | None:
     """Return a container's downtime by the silences of each task's partitions.
 
     Partitions that were idle before don't count. None: all of them were, or the clocks of those who date
@@ -80,10 +72,10 @@ def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int, by: str) ->
     if not lasts:
         return None
     if pending:
-        return Downtime(by, max(lasts), None, None)
+        return Downtime(max(lasts), None, None)
     if longest_ms < LEAST_MS:
         return None
-    return Downtime(by, max(lasts), max(ends), longest_ms / 1000)
+    return Downtime(max(lasts), max(ends), longest_ms / 1000)
 
 
 class WorkReader(Protocol):
@@ -98,24 +90,23 @@ class WorkReader(Protocol):
 
 
 class TopicWork:
-    """`WorkReader` over the job's changelogs, else over its checkpoints."""
+    """`WorkReader` over the job's changelogs."""
 
-    def __init__(self, access: JobAccess, cluster: KafkaCluster) -> None:
-        self._access = access
+    def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
 
     def around(self, tasks: Mapping[str, Sequence[Partition]], around_ms: int) -> Downtime | None:
         """Read both sides of the silence; a record or two for each partition."""
         asked = {partition for partitions in tasks.values() for partition in partitions}
         if not asked:
-            return downtime(self._commits(tasks, around_ms), around_ms, COMMITS)
+            return None
         try:
             found = self._silences(asked, around_ms)
         except KafkaException as error:
             what = "read when changelogs were written"
             raise self._cluster.failure(what, error.args[0], ANSWER_S) from error
         of_tasks = {task: [found[at] for at in mine] for task, mine in tasks.items()}
-        return downtime(of_tasks, around_ms, CHANGELOG)
+        return downtime(of_tasks, around_ms)
 
     def _silences(self, asked: Collection[Partition], around_ms: int) -> dict[Partition, Silence]:
         found: dict[Partition, Silence] = {}
@@ -163,35 +154,3 @@ class TopicWork:
         finally:
             consumer.close()
         return times
-
-    def _commits(
-        self, tasks: Mapping[str, Sequence[Partition]], around_ms: int
-    ) -> dict[str, list[Silence]]:
-        """Return each task's last commit before and first one after."""
-        topics = self._access.topics
-        times: dict[str, list[int]] = {task: [] for task in tasks}
-        if topics is None:
-            return {}
-        topic = checkpoint_topic(self._access.job_name, self._access.job_id)
-        for record in topics.tail(topic, _COMMITS_MS):
-            if isinstance(record, Unreachable):
-                raise record
-            task = _task_of(record.key)
-            if record.value is not None and task in times:
-                times[task].append(record.timestamp_ms)
-        return {task: [_around(of, around_ms)] for task, of in times.items()}
-
-
-def _around(times: Sequence[int], around_ms: int) -> Silence:
-    return Silence(
-        max((ms for ms in times if ms < around_ms), default=None),
-        min((ms for ms in times if ms >= around_ms), default=None),
-    )
-
-
-def _task_of(key: bytes | None) -> str:
-    try:
-        known = checkpoint_key(key)
-    except MalformedRecord:
-        return ""
-    return known.task_name if known is not None else ""
