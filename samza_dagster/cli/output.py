@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ import click
 from rich.box import HEAVY_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -46,24 +47,19 @@ def print_table(
     """
     shown = [["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]
     console = _console()
-    by_name = {name: _Column(name, [row[at] for row in shown]) for at, name in enumerate(columns)}
-    left_out: list[str] = []
-    for name in spare:
-        if _room(by_name.values(), console) >= 0:
+    kept, left_out = list(columns), list[str]()
+    table, width = _table(kept, columns, shown, console)
+    for name in (each for each in spare if each in columns):
+        if width.maximum <= console.width:
             break
-        by_name.pop(name, None)
+        kept.remove(name)
         left_out.append(name)
+        table, width = _table(kept, columns, shown, console)
     console.print(Text(title, style="bold"), soft_wrap=True)
-    widths = _widths(list(by_name.values()), console)
-    if widths is None:
+    if width.minimum > console.width:
         for row in shown:
             console.print(_folded(columns, row))
         return
-    table = Table(box=HEAVY_HEAD if console.is_terminal else None, pad_edge=console.is_terminal)
-    for name, width in zip(by_name, widths, strict=True):
-        table.add_column(name, overflow="fold", width=width)
-    for cells in zip(*(column.cells for column in by_name.values()), strict=True):
-        table.add_row(*map(Text, cells))
     console.print(table)
     if left_out:
         notice(f"(no room for: {', '.join(left_out)}; a wider terminal, a pipe or --json has them)")
@@ -91,36 +87,21 @@ def drawn_for(terminal: Console, page: TextIO) -> Generator[None]:
         _page.reset(before)
 
 
-class _Column:
-    """How wide a column would be, and how narrow it may be without a name or a number being cut."""
-
-    def __init__(self, name: str, cells: Sequence[str]) -> None:
-        self.cells = cells
+def _table(
+    names: Sequence[str], columns: Sequence[str], rows: Sequence[Sequence[str]], console: Console
+) -> tuple[Table, Measurement]:
+    """The columns of these names as a table, and how narrow and how wide that may be."""
+    table = Table(box=HEAVY_HEAD if console.is_terminal else None, pad_edge=console.is_terminal)
+    for name in names:
+        cells = [row[columns.index(name)] for row in rows]
         content = max(map(cell_len, cells), default=0)
         is_prose = any(" " in cell for cell in cells)
-        words = [*name.split(), *(word for cell in cells for word in cell.split())]
-        longest_word = max(map(cell_len, words), default=0)
-        self.wide = max(cell_len(name), content)
-        self.narrow = max(longest_word, min(_PROSE_WIDTH, content) if is_prose else content)
-
-
-def _room(columns: Collection[_Column], console: Console) -> int:
-    """The cells of a line that are left beside the columns as wide as they would be, and the frame."""
-    return console.width - 3 * len(columns) - 1 - sum(column.wide for column in columns)
-
-
-def _widths(columns: Sequence[_Column], console: Console) -> list[int] | None:
-    """The width of each column; what lacks is taken from those that can be narrower. None: it can't."""
-    lacks = max(0, -_room(columns, console))
-    spans = [column.wide - column.narrow for column in columns]
-    if lacks > sum(spans):
-        return None
-    widths: list[int] = []
-    for column, span, after in zip(columns, spans, range(1, len(spans) + 1), strict=True):
-        taken = -(-lacks * span // sum(spans[after - 1 :])) if lacks else 0
-        widths.append(column.wide - taken)
-        lacks -= taken
-    return widths
+        least = min(_PROSE_WIDTH, content) if is_prose else content
+        table.add_column(name, overflow="fold", min_width=least, no_wrap=not is_prose)
+    for row in rows:
+        table.add_row(*(Text(row[columns.index(name)]) for name in names))
+    unbounded = console.options.update(width=_PIPE_WIDTH)
+    return table, Measurement.get(console, unbounded, table)
 
 
 def _folded(columns: Sequence[str], row: Sequence[str]) -> Table:
