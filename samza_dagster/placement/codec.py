@@ -17,10 +17,12 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState
+from samza_dagster.placement.state import Action, Group, Host, JobState
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
+# A record of one of these says which it is.
+_KINDS = {kind.__name__: kind for kind in get_args(Action)}
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, int, bool})
@@ -80,7 +82,9 @@ def encode(value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
-        return {name: encode(getattr(value, name)) for name in names}
+        encoded = {name: encode(getattr(value, name)) for name in names}
+        kind = type(value).__name__
+        return {"kind": kind, **encoded} if kind in _KINDS else encoded
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, frozenset):
@@ -96,8 +100,8 @@ def decode(kind: Any, value: Any, path: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        (inner,) = [option for option in args if option is not type(None)]
-        return decode(inner, value, path)
+        options = [option for option in args if option is not type(None)]
+        return _decode_kind(value, path) if options[1:] else decode(options[0], value, path)
     if origin in (tuple, frozenset):
         entries = cast("list[Any]", expect(list, value, path))
         found = [decode(args[0], entry, f"{path}[{place}]") for place, entry in enumerate(entries)]
@@ -126,6 +130,14 @@ def expect(kind: type[T], value: Any, path: str) -> T:
 def _hints(kind: type) -> dict[str, Any]:
     """Field → its type."""
     return get_type_hints(kind)
+
+
+def _decode_kind(value: Any, path: str) -> Any:
+    fields = dict(cast("dict[str, Any]", expect(dict, value, path)))
+    kind = fields.pop("kind", None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise Misfit(f"{path}.kind", f"{kind!r}, no kind of action")
+    return _decode_class(_KINDS[kind], fields, path)
 
 
 def _decode_class(kind: type[T], value: Any, path: str) -> T:

@@ -12,18 +12,31 @@ from dataclasses import dataclass
 from immutables import Map
 
 from samza_dagster.lag import soonness
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.placement import ownership, rules
+from samza_dagster.placement import rules
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import Group, Host, Lag, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import (
+    Fallback,
+    Group,
+    Host,
+    Lag,
+    Move,
+    Phase,
+    Processor,
+    Restart,
+    Role,
+    Stage,
+    Start,
+    Swap,
+    subject_of,
+)
 
 STANDBY_RUNS = "standby-runs"
 START_FAILED = "start-failed"
 ONE_ACTION = "one-action"
 
 _ORDER = (Phase.RUNNING, Phase.STARTING, Phase.STOPPING)
-_TAKEN_FROM = (*ownership.REVOCABLE, Stage.STOPPING, Stage.STARTING)
-_DISPLACING = (*ownership.REVOCABLE, Stage.STOPPING_STANDBY)
+TAKEN_FROM = (Move, Restart, Start)
+"""An action of these kinds gives the standby that it moves up to a failover."""
 
 
 def warm_host(standby: Processor) -> str | None:
@@ -152,14 +165,15 @@ def _unfit(
 def _busy(group: Group, standby: Processor) -> str | None:
     """What another action does with the standby that a failover doesn't take it from."""
     action, standby_id = group.action, standby.processor_id
-    if action is None or action.stage in ownership.FALLBACK:
+    if action is None or isinstance(action, Fallback):
         return None
-    if ownership.displacing(group, standby_id, *_DISPLACING) is not None:
+    place = action.place if isinstance(action, (Swap, Move)) else None
+    before_the_stop = action.stage is not Stage.STOPPING
+    if before_the_stop and place is not None and place.standby_id == standby_id:
         return f"action {action.ask.uuid} takes its place"
-    if ownership.subject(action) != standby_id:
+    if subject_of(action) != standby_id or isinstance(action, TAKEN_FROM):
         return None
-    moves = action.ask.kind is RequestKind.PLACE and action.stage in _TAKEN_FROM
-    return None if moves else f"action {action.ask.uuid} is about it"
+    return f"action {action.ask.uuid} is about it"
 
 
 def _soonness(seen: PlaceSeen, standby_id: str) -> tuple[bool, int, bool, int]:

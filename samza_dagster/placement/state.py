@@ -206,41 +206,189 @@ class Stage(StrEnum):
 
 
 @record
-class Action(Evolving):
-    """The one action in flight of a group.
+class StandbyPlace(Evolving):
+    """What a standby leaves to its active: the host that has its state."""
 
-    `status`, `message` and `response_ms` are the last response written. A fallback
-    stage comes after FAILED: it keeps the group's lock until the container runs.
-    `reservation` is the destination's. For an action that puts the active in a
-    standby's place, `standby_id` gives way from `target_host`, and
-    `standby_reservation` is its new place, when one is reserved first. `stopping_already`
-    is whether its container was being stopped before it, for another reason. `chosen_hosts`
-    are those that the cluster chose for it among several. `stopped` are the processors that were
-    told to stop for it, and aren't known to live on.
+    standby_id: str
+    host: str
+
+
+@record
+class Swap(Evolving):
+    """A standby gives way to its active, which runs on until then; a `Move` to its place follows.
+
+    `request` is a new place for the standby. It is held before the standby is told to stop;
+    a fail-over reserves none. `source_host` is the active's.
     """
 
     ask: PlacementAsk
-    stage: Stage
-    source_host: str | None
-    reservation: ResourceRequest | None = None
-    standby_id: str = ""
-    target_host: str | None = None
-    standby_reservation: ResourceRequest | None = None
-    committed: bool = False
-    status: str = ""
+    source_host: str
+    place: StandbyPlace
+    request: ResourceRequest | None
+    stopped: tuple[str, ...] = ()
     message: str = ""
     response_ms: int = 0
-    stopping_already: bool = False
-    chosen_hosts: tuple[str, ...] = ()
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        reserves = self.request is not None and self.request.allocated_host is None
+        return Stage.RESERVING_STANDBY if reserves else Stage.STOPPING_STANDBY
+
+    @property
+    def chosen_host(self) -> str | None:
+        """The standby's new host, once it is held."""
+        return None if self.request is None else self.request.allocated_host
+
+
+@record
+class Move(Evolving):
+    """A container's destination is reserved, and held for a commit if that was asked.
+
+    Then the container is told to stop, and a `Start` follows. `place` is set when the
+    destination is a standby's, which has given way. `chosen_host` is the host that the
+    cluster chose for this action among several.
+    """
+
+    ask: PlacementAsk
+    source_host: str
+    request: ResourceRequest
+    place: StandbyPlace | None = None
+    chosen_host: str | None = None
+    committed: bool = False
     stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
 
-    def stopping(self, processor_id: str) -> Action:
-        """With one more that was told to stop for it."""
-        return self.evolve(stopped=(*self.stopped, processor_id))
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        if self.request.allocated_host is None:
+            return Stage.RESERVING
+        return Stage.STOPPING if self.ask.processor_id in self.stopped else Stage.HELD
 
-    def sparing(self, processor_id: str) -> Action:
-        """Without one that lives on."""
-        return self.evolve(stopped=tuple(pid for pid in self.stopped if pid != processor_id))
+
+@record
+class Restart(Evolving):
+    """A container is told to stop with nothing reserved; a `Start` on its own host follows."""
+
+    ask: PlacementAsk
+    source_host: str
+    stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.STOPPING
+
+
+@record
+class Start(Evolving):
+    """A container that is down starts where its action, or the fail-over that it asked for, leads it.
+
+    `source_host` is where it ran, if that is known.
+    """
+
+    ask: PlacementAsk
+    source_host: str | None
+    place: StandbyPlace | None = None
+    chosen_host: str | None = None
+    stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.STARTING
+
+
+@record
+class Fallback(Evolving):
+    """The action has FAILED with its container down: the group is locked until that runs.
+
+    `to_source` is whether it is led back to `source_host`, else to any host.
+    """
+
+    ask: PlacementAsk
+    source_host: str | None
+    to_source: bool
+    stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.FALLBACK_SOURCE if self.to_source else Stage.FALLBACK_ANY
+
+
+@record
+class SpinUp(Evolving):
+    """One more standby for an active; a member of the group once its `request` is held."""
+
+    ask: PlacementAsk
+    standby_id: str
+    request: ResourceRequest | None
+    chosen_host: str | None = None
+    stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.STARTING if self.request is None else Stage.RESERVING
+
+
+@record
+class StopStandby(Evolving):
+    """A standby is stopped for good; `stopping_already`: it was before, for another reason."""
+
+    ask: PlacementAsk
+    source_host: str | None
+    stopping_already: bool
+    stopped: tuple[str, ...] = ()
+    message: str = ""
+    response_ms: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.STOPPING
+
+
+Moving = Swap | Move | Restart | Start
+"""What puts a container elsewhere, or starts it anew where it is."""
+Action = Moving | Fallback | SpinUp | StopStandby
+"""The one action in flight of a group, by what it does now.
+
+`stopped` are the processors that were told to stop for it, and aren't known to live on.
+`message` and `response_ms` are those of the last response that was written.
+"""
+
+
+def request_of(action: Action | None) -> ResourceRequest | None:
+    """Return what an action asks for or has reserved; its subject's own request isn't meant."""
+    return action.request if isinstance(action, (Swap, Move, SpinUp)) else None
+
+
+def claimant_of(action: Swap | Move | SpinUp) -> str:
+    """Return the processor that an action's request is for."""
+    match action:
+        case Swap():
+            return action.place.standby_id
+        case SpinUp():
+            return action.standby_id
+        case Move():
+            return action.ask.processor_id
+
+
+def subject_of(action: Action) -> str:
+    """Return the processor that an action starts or stops in the end."""
+    return action.standby_id if isinstance(action, SpinUp) else action.ask.processor_id
 
 
 @record

@@ -6,13 +6,20 @@ from typing import Any
 
 from samza_dagster.placement import ownership
 from samza_dagster.placement.index import Summary
-from samza_dagster.placement.state import Group, Phase, ResourceRequest, Role, Stage
+from samza_dagster.placement.state import (
+    Fallback,
+    Group,
+    Phase,
+    ResourceRequest,
+    Role,
+    Stage,
+    request_of,
+)
 
 # Looked up once: each access to a member of an Enum costs 0.1 µs, and nearly every step sums up.
 _WAITING, _REQUESTING, _RESERVED = Phase.WAITING, Phase.REQUESTING, Phase.RESERVED
 _HELD = Stage.HELD
 _PHASES_OF_A_START = (_REQUESTING, _RESERVED, Phase.STARTING)
-_START = Stage.STARTING
 
 
 def summarise(group: Group) -> Summary:
@@ -43,7 +50,7 @@ def summarise(group: Group) -> Summary:
                 since = processor.waiting_since_ms
                 order = (processor.attempts, standby, since, len(pid), group.group_id, pid)
                 pauses.append((processor.not_before_ms, *order))
-        elif phase in _PHASES_OF_A_START and not ownership.acts_on(action, pid, _START):
+        elif phase in _PHASES_OF_A_START and not ownership.starting(group, pid):
             # One that waits for a lease or a fence starts nothing meanwhile: it holds nobody up.
             waits = phase is _RESERVED and ownership.owning_orphan(group, pid) is not None
             starting += not waits
@@ -54,14 +61,11 @@ def summarise(group: Group) -> Summary:
             deadlines.append(orphan.lease_ends_ms)
     if action is not None:
         ids.append(action.ask.uuid)
-        if action.reservation is not None:
-            _note(action.reservation, hosts, ids)
-            if action.reservation.allocated_host is None or action.stage is _HELD:
-                deadlines.append(action.reservation.deadline_ms)
-        if action.standby_reservation is not None:
-            _note(action.standby_reservation, hosts, ids)
-            if action.standby_reservation.allocated_host is None:
-                deadlines.append(action.standby_reservation.deadline_ms)
+        request = request_of(action)
+        if request is not None:
+            _note(request, hosts, ids)
+            if request.allocated_host is None or action.stage is _HELD:
+                deadlines.append(request.deadline_ms)
     ready = ownership.next_ask(group)
     # By place, since names cost half as much again.
     return Summary(
@@ -69,7 +73,7 @@ def summarise(group: Group) -> Summary:
         tuple(pauses),
         None if ready is None else (ready.timestamp_ms, ready.uuid, group.group_id),
         starting,
-        action is not None and action.stage not in ownership.FALLBACK,
+        action is not None and not isinstance(action, Fallback),
         frozenset(hosts),
         frozenset(ids),
         tuple(members),

@@ -13,6 +13,7 @@ from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Action, PlacementAsk, Stage
+from tests.rig.actions import action_at
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_topics import commit
 from tests.rig.worker import Calls, Worker
@@ -232,7 +233,7 @@ class BounceWorld(PlayedJob):
 
     def actions(self) -> dict[str, Action]:
         others = {
-            group_of(ask.processor_id): Action(ask, Stage.STOPPING, None) for ask in self.others
+            group_of(ask.processor_id): action_at(Stage.STOPPING, ask, None) for ask in self.others
         }
         return super().actions() | others
 

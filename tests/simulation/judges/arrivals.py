@@ -9,7 +9,10 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ended, Group, Incarnation, Orphan, Phase, Processor
 from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle
-from tests.simulation.judges.legality import group_with
+from tests.simulation.judges.legality import (
+    destination_of,
+    group_with,
+)
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import JOURNAL_BALANCES, RECORDS_RESTORE
 
@@ -76,10 +79,9 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
                     _judge_orphan(taken, event, orphan, stopped)
                 else:
                     _judge_stray(taken, orphan.incarnation, still_there=False)
-        action = group.action
-        held = None if action is None else action.reservation
+        held = destination_of(group.action)
         if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
-            now is None or now.action is None or now.action.reservation is not None
+            now is None or now.action is None or destination_of(now.action) is not None
         ):
             raise taken.broken(JOURNAL_BALANCES, f"{host} may have lost {held}")
 
