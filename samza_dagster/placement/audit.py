@@ -91,7 +91,8 @@ def _why(step: GroupStep, processor: Processor, host: str) -> str:
     standbys = [other for other in group.processors.values() if other.role is Role.STANDBY]
     moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
     if moved and standbys:
-        return texts.cold_start(sorted(_what_is_known(step, standby) for standby in standbys))
+        known = "; ".join(sorted(_what_is_known(step, standby) for standby in standbys))
+        return f"any host: no standby's place was to be had ({known})"
     return "it should run"
 
 

@@ -26,7 +26,7 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
     _regroup(draft, event)
     for group in tuple(draft.groups()):
         step = draft.at(group.group_id)
-        _abandon(step, texts.deployment_ended(event.deployment_id))
+        _abandon(step, texts.failed(f"deployment {event.deployment_id} began"))
         hosts.outlive_orphans(step, event.limits.fencing)
         for processor_id in group.processors:
             _withdraw(step, processor_id, event)

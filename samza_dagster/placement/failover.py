@@ -153,7 +153,8 @@ def abandon(step: GroupStep, why: str) -> None:
     start = ownership.starting(step.group, active_id)
     if start is None or start.ask.kind is not RequestKind.FAIL_OVER or step.group.failover:
         return
-    responses.progress(step, start, texts.no_place(failover.standby_id, why))
+    message = f"{texts.NO_PLACE} the place of {failover.standby_id}: {why}"
+    responses.progress(step, start, message)
 
 
 def waits_for(group: Group, standby: Processor) -> bool:
@@ -195,5 +196,6 @@ def _take_from_its_action(step: GroupStep, active_id: str, standby_id: str) -> N
     action = step.action
     if not isinstance(action, places.TAKEN_FROM) or subject_of(action) != standby_id:
         return
-    responses.fail(step, action, texts.standby_needed(active_id))
+    why = f"the standby is needed: active container {active_id} fails over to its host"
+    responses.fail(step, action, texts.failed(why))
     responses.give_back(step, action)

@@ -113,7 +113,8 @@ def standby_ended(step: GroupStep, swap: Swap) -> None:
     standby_id, request = swap.place.standby_id, swap.request
     if swap.stage is Stage.RESERVING_STANDBY:
         responses.give_back(step, swap)
-        responses.fail(step, swap, texts.standby_died(standby_id))
+        why = f"standby container {standby_id} ended by itself; the active runs on untouched"
+        responses.fail(step, swap, texts.failed(why))
         return
     if request is not None and request.allocated_host is not None:
         containers.hold(step, standby_id, request, request.allocated_host)
@@ -183,8 +184,11 @@ def confirmed(step: GroupStep, move: Move) -> None:
 
 def hold_expired(step: GroupStep, move: Move) -> None:
     """Nobody committed in time, or the host didn't confirm: FAILED, the container untouched."""
-    host = move.request.allocated_host or ""
-    give_up(step, move, texts.not_confirmed(host) if move.committed else texts.hold_expired(host))
+    host = move.request.allocated_host
+    why = f"the reservation on host {host} was not committed in time"
+    if move.committed:
+        why = f"host {host} did not confirm its reservation in time"
+    give_up(step, move, texts.failed(f"{why}; the container runs on untouched"))
 
 
 def give_up(step: GroupStep, action: Swap | Move | SpinUp, message: str) -> None:
@@ -203,7 +207,8 @@ def not_reserved(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str
         responses.fail(step, action, message)
         return
     if isinstance(action, Move):  # it wasn't stopped for this
-        message = texts.expired_while_down(why, action.ask.processor_id)
+        processor_id = action.ask.processor_id
+        message = f"{message}; container {processor_id} is down, it is started again"
     fall_back(step, action, message)
 
 
@@ -242,7 +247,8 @@ def ended(step: GroupStep, action: Moving, before: Processor) -> None:
         case Swap() | Move() if action.stage is not Stage.STOPPING:
             failures.count_death(step, processor_id)
             responses.give_back(step, action)
-            fall_back(step, action, texts.died_before(processor_id))
+            why = f"container {processor_id} ended by itself before it was stopped"
+            fall_back(step, action, texts.failed(f"{why}; it is started again"))
         case Move():
             _start(step, action)
         case Restart():
@@ -309,8 +315,10 @@ def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
     host = incarnation.host
     in_place = failed_over or (start.place is not None and host == start.place.host)
     if start.ask.kind is RequestKind.FAIL_OVER and not in_place:
-        where = texts.started_elsewhere(start.message, processor_id, host)
-        responses.fail(step, start, where, (processor_id, host))
+        known = start.message.startswith(texts.NO_PLACE)
+        why = start.message if known else f"{texts.NO_PLACE} a standby's place"
+        where = f"container {processor_id} was started on host {host} instead, and runs there"
+        responses.fail(step, start, texts.failed(f"{why}; {where}"), (processor_id, host))
     else:
         responses.succeed(step, start, texts.started(host), (processor_id, host))
 
@@ -318,7 +326,8 @@ def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
 def came_back(step: GroupStep, start: Start | SpinUp, host: str) -> None:
     """The host that was thought lost is there again with the container: FAILED."""
     stopped = without(start.stopped, subject_of(start))
-    responses.fail(step, start.evolve(stopped=stopped), texts.came_back(host))
+    why = f"host {host} came back with the container running; it runs on there"
+    responses.fail(step, start.evolve(stopped=stopped), texts.failed(why))
 
 
 # It failed with the container down.

@@ -121,7 +121,11 @@ def failed_over_already(step: GroupStep, active_id: str) -> None:
         return
     step.put_queue(tuple(ask for ask in step.group.queue if ask not in over))
     for ask in over:
-        why = texts.failed_over_already(active_id, incarnation.host)
+        seen = (
+            f"{active_id} has failed over to {incarnation.host} by itself while the request waited"
+        )
+        change = f"ask again if {active_id} is to move on, once its standby follows it"
+        why = texts.refusal("one-failover", seen, change)
         responses.write(step.draft, ask, texts.FAILED, why)
 
 
@@ -174,9 +178,9 @@ def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
         if failover.candidates(step, ask.processor_id):
             return None
         broken = places.refusals(group, step.hosts, ask.processor_id)
-        return texts.no_standby(
-            ask.processor_id, [f"{b.rule}: {b.seen}; {b.change}" for b in broken]
-        )
+        why = "".join(f"; {texts.refusal(b.rule, b.seen, b.change)}" for b in broken)
+        pid = ask.processor_id
+        return f"no standby container of {pid} runs on a host where {pid} may be{why}"
     mover = ask.processor_id
     if ask.kind is RequestKind.START_STANDBY:
         members = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
@@ -212,7 +216,9 @@ def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
         if last is not None and last.execution_id == ask.execution_id:
             return None
         seen = "down" if last is None else f"down since {last.execution_id} on {last.host}"
-    return texts.another_incarnation(ask.processor_id, ask.execution_id, seen)
+    pid = ask.processor_id
+    seen = f"the fail-over is of {ask.execution_id}, and {pid} is {seen} by now"
+    return texts.refusal("same-incarnation", seen, f"ask again if {pid} is still to move")
 
 
 def _waits_for_hosts(step: GroupStep, ask: PlacementAsk) -> str | None:
@@ -265,7 +271,8 @@ def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
     elif step is not None and any(queued.uuid == uuid for queued in step.group.queue):
         refusal = _of_queued(step, ask)
     else:
-        refusal = texts.not_under_way(uuid)
+        seen = f"request {uuid} is neither queued nor in flight"
+        refusal = texts.refusal("request-under-way", seen, "name one that is, or ask anew")
     if refusal is not None:
         responses.refuse(draft, ask, refusal)
     elif ask.kind is RequestKind.COMMIT:
@@ -280,11 +287,15 @@ def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None
     uuid, hold = action.ask.uuid, action.ask.hold
     if ask.kind is RequestKind.COMMIT:
         if not (isinstance(action, Move) and hold) or action.stage not in REVOCABLE:
-            return texts.no_commit(uuid, action.stage, hold=hold)
+            change = "wait for its end" if hold else "ask with hold for one that waits"
+            seen = f"request {uuid} is {action.stage}, it waits for no commit"
+            return texts.refusal("held-for-commit", seen, change)
         moves.committed(step, action)
         return None
     if not isinstance(action, (Swap, Move, SpinUp)) or action.stage not in REVOCABLE:
-        return texts.too_late(uuid, action.stage, *_begun(step.group, action))
+        begun, change = _begun(step.group, action)
+        seen = f"request {uuid} is {action.stage}: too late, {begun}"
+        return texts.refusal("not-yet-touched", seen, change)
     moves.give_up(step, action, _given_up(step.group, action, ask))
     return None
 
@@ -293,21 +304,24 @@ def _of_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
     """Drops a request that waits for its turn; returns why not."""
     uuid = ask.refers_to
     if ask.kind is RequestKind.COMMIT:
-        return texts.nothing_reserved(uuid)
+        change = "commit it once it is reserved"
+        return texts.refusal("reserved-before-commit", f"request {uuid} is queued", change)
     for queued in step.group.queue:
         if queued.uuid == uuid:
-            responses.write(step.draft, queued, texts.FAILED, texts.dropped(_verb(ask)))
+            message = f"{_verb(ask)} before it began; nothing was touched"
+            responses.write(step.draft, queued, texts.FAILED, message)
     step.put_queue(tuple(queued for queued in step.group.queue if queued.uuid != uuid))
     return None
 
 
 def _given_up(group: Group, action: Swap | Move | SpinUp, ask: PlacementAsk) -> str:
     """What is true of the containers when the action is given up."""
-    subject = group.processors.get(subject_of(action))
-    if subject is not None and subject.incarnation is None:
-        return texts.given_up_while_down(_verb(ask), subject.processor_id)
+    if ownership.is_down(group, subject_of(action)):
+        down = f"container {subject_of(action)} had ended by itself, it is started again"
+        return f"{_verb(ask)}; {down}"
     if isinstance(action, Move) and action.place is not None:
-        return texts.given_up_after_standby(_verb(ask), action.place.standby_id)
+        standby = f"standby {action.place.standby_id}"
+        return f"{_verb(ask)} after {standby} gave way; the active runs on untouched"
     return texts.RELEASED if ask.kind is RequestKind.RELEASE else texts.CANCELLED
 
 

@@ -62,7 +62,7 @@ def held(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) 
     standby_id = spin_up.standby_id
     chosen = host if request.host is None else None
     # Nothing is stopped in between: without it a start that takes minutes looks like a lack of room.
-    message = texts.standby_starts(standby_id, host)
+    message = f"Standby container {standby_id} start in progress on host {host}"
     responses.progress(step, spin_up.evolve(request=None, chosen_host=chosen), message)
     step.put_processor(
         Processor(
@@ -88,8 +88,10 @@ def checked_in(step: GroupStep, spin_up: SpinUp) -> None:
 
 def start_failed(step: GroupStep, spin_up: SpinUp, host: str) -> None:
     """The standby has no process: FAILED, and it isn't a member any more."""
-    step.remove_processor(spin_up.standby_id)
-    responses.fail(step, spin_up, texts.standby_start_failed(spin_up.standby_id, host))
+    standby_id = spin_up.standby_id
+    step.remove_processor(standby_id)
+    message = f"failed to start standby container {standby_id} on host {host}; it is given up"
+    responses.fail(step, spin_up, message)
 
 
 def begin_stop(step: GroupStep, ask: PlacementAsk) -> None:

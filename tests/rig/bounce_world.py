@@ -183,7 +183,7 @@ class BounceWorld(PlayedJob):
             if r.statuses[-1].response_message != held:
                 self._say(r, StatusCode.IN_PROGRESS, held, reserved)
             if now >= reserved + self.hold_ms:
-                expired = texts.hold_expired(self.at[r.processor])
+                expired = texts.failed("the reservation was not committed in time")
                 self._say(r, StatusCode.FAILED, expired, reserved + self.hold_ms)
             return
         if r.stop_ms is None:
