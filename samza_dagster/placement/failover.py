@@ -78,7 +78,7 @@ def next_fallback(
 
 def begin(step: GroupStep, active_id: str, why: str, tried: tuple[str, ...] = ()) -> bool:
     """Begins a failover of an active that has no process; False when no standby's place is fit."""
-    ranked = places.ranked(step.group, _seen(step), active_id)
+    ranked = places.ranked(step, active_id)
     standby_id = next((pid for pid in ranked if pid not in tried), None)
     if step.group.failover is not None or standby_id is None:
         return False
@@ -134,9 +134,7 @@ def look_again(step: GroupStep) -> None:
 
 def candidates(step: GroupStep, active_id: str) -> list[str]:
     """Standbys that run on hosts where the active may be, the one soonest ready first."""
-    if step.group.failover is not None:
-        return []
-    return places.ready(step.group, _seen(step), active_id)
+    return [] if step.group.failover is not None else places.ready(step, active_id)
 
 
 def abandon(step: GroupStep, why: str) -> None:
@@ -176,10 +174,6 @@ def call_off(step: GroupStep) -> None:
     standby = step.group.processors.get(failover.standby_id)
     if standby is not None and standby.last_seen_host is None:
         step.change(failover.standby_id, last_seen_host=failover.host)
-
-
-def _seen(step: GroupStep) -> places.PlaceSeen:
-    return places.PlaceSeen(step.hosts, step.draft.lags, step.now_ms, step.limits.host_affinity)
 
 
 def _what_is_known(step: GroupStep, standby: Processor) -> str:

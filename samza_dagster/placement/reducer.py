@@ -21,6 +21,7 @@ from samza_dagster.placement import (
     standbys,
     texts,
 )
+from samza_dagster.placement import events as ev
 from samza_dagster.placement.commands import (
     Command,
     CountMetric,
@@ -29,26 +30,6 @@ from samza_dagster.placement.commands import (
     StopContainer,
 )
 from samza_dagster.placement.draft import Draft, GroupStep
-from samza_dagster.placement.events import (
-    ContainerCheckedIn,
-    ContainerLaunched,
-    ContainerStopped,
-    CoordinatorRestarted,
-    Event,
-    HostLost,
-    HostRegistered,
-    JobDeployed,
-    LagObserved,
-    PrincipalFenced,
-    RequestArrived,
-    RequestExpired,
-    RequestRefused,
-    ResourceAllocated,
-    StandbyStalled,
-    StartFailed,
-    StopFailed,
-    TimePassed,
-)
 from samza_dagster.placement.record import record
 from samza_dagster.placement.state import (
     Group,
@@ -71,13 +52,13 @@ NO_ANSWER = "the cluster gave no answer in time"
 _RESERVED = Phase.RESERVED
 
 Seen = (
-    ContainerLaunched
-    | ContainerCheckedIn
-    | StartFailed
-    | ContainerStopped
-    | StopFailed
-    | PrincipalFenced
-    | StandbyStalled
+    ev.ContainerLaunched
+    | ev.ContainerCheckedIn
+    | ev.StartFailed
+    | ev.ContainerStopped
+    | ev.StopFailed
+    | ev.PrincipalFenced
+    | ev.StandbyStalled
 )
 """What an agent or the brokers say of one incarnation."""
 
@@ -90,15 +71,15 @@ class Step:
     commands: tuple[Command, ...]
 
 
-def step(state: JobState, event: Event) -> Step:
+def step(state: JobState, event: ev.Event) -> Step:
     """What `event` changes. The same inputs always give the same step."""
     draft = Draft(state, event.at_ms)
-    if isinstance(event, RequestArrived):
+    if isinstance(event, ev.RequestArrived):
         _take_turns(draft)  # whoever was due before it came: it is told what it waits for
     _handle(draft, event)
     _settle(draft)
     # A take-over says again what was said; the hosts' registrations lead on.
-    if not isinstance(event, CoordinatorRestarted):
+    if not isinstance(event, ev.CoordinatorRestarted):
         _take_turns(draft)
     return Step(draft.result(), draft.commands)
 
@@ -110,27 +91,27 @@ def next_deadline_ms(state: JobState) -> int | None:
     return min(tops, default=None)
 
 
-def _handle(draft: Draft, event: Event) -> None:
+def _handle(draft: Draft, event: ev.Event) -> None:
     match event:
-        case TimePassed():
+        case ev.TimePassed():
             _time_passed(draft)
-        case LagObserved():
+        case ev.LagObserved():
             draft.note_lags(event.lags)
-        case ResourceAllocated():
+        case ev.ResourceAllocated():
             _allocated(draft, event.request_id, event.host)
-        case RequestExpired():
+        case ev.RequestExpired():
             _expired(draft, event.request_id, event.why)
-        case RequestArrived():
+        case ev.RequestArrived():
             requests.arrived(draft, event.ask, event.no_start_because)
-        case RequestRefused():
+        case ev.RequestRefused():
             draft.remember_refused(event.uuid)
-        case HostRegistered():
+        case ev.HostRegistered():
             hosts.registered(draft, event)
-        case HostLost():
+        case ev.HostLost():
             hosts.lost(draft, event.host, event.last_grant_ms)
-        case JobDeployed():
+        case ev.JobDeployed():
             deploy.deployed(draft, event)
-        case CoordinatorRestarted():
+        case ev.CoordinatorRestarted():
             recovery.restarted(draft, event.at_ms)
         case _:
             _seen(draft, event)
@@ -199,9 +180,9 @@ def _seen(draft: Draft, event: Seen) -> None:
                 pass
         return
     match event:
-        case ContainerLaunched() | ContainerCheckedIn():
+        case ev.ContainerLaunched() | ev.ContainerCheckedIn():
             draft.emit(StopContainer(event.execution_id, event.host))
-        case StartFailed() | ContainerStopped():
+        case ev.StartFailed() | ev.ContainerStopped():
             draft.emit(ForgetContainer(event.execution_id, event.host))
         case _:
             pass
@@ -209,33 +190,33 @@ def _seen(draft: Draft, event: Seen) -> None:
 
 def _of_orphan(group: GroupStep, orphan: Orphan, event: Seen) -> None:
     match event:
-        case ContainerLaunched() | ContainerCheckedIn():
-            checked_in = isinstance(event, ContainerCheckedIn)
+        case ev.ContainerLaunched() | ev.ContainerCheckedIn():
+            checked_in = isinstance(event, ev.ContainerCheckedIn)
             hosts.orphan_alive(group, orphan, checked_in=checked_in)
-        case StartFailed() | ContainerStopped():
+        case ev.StartFailed() | ev.ContainerStopped():
             hosts.orphan_dead(group, orphan, _evidence(event))
-        case PrincipalFenced():
+        case ev.PrincipalFenced():
             hosts.orphan_fenced(group, orphan)
-        case StopFailed() | StandbyStalled():
+        case ev.StopFailed() | ev.StandbyStalled():
             pass
 
 
 def _of_processor(group: GroupStep, processor: Processor, event: Seen) -> None:
     match event:
-        case ContainerCheckedIn():
+        case ev.ContainerCheckedIn():
             processes.checked_in(group, processor)
-        case StartFailed() | ContainerStopped():
+        case ev.StartFailed() | ev.ContainerStopped():
             processes.died(group, processor.processor_id, _evidence(event))
-        case StopFailed():
+        case ev.StopFailed():
             processes.stop_failed(group, processor)
-        case StandbyStalled():
+        case ev.StandbyStalled():
             standbys.stalled(group, processor, event.for_ms)
-        case ContainerLaunched() | PrincipalFenced():
+        case ev.ContainerLaunched() | ev.PrincipalFenced():
             pass
 
 
-def _evidence(event: StartFailed | ContainerStopped) -> str:
-    if isinstance(event, StartFailed):
+def _evidence(event: ev.StartFailed | ev.ContainerStopped) -> str:
+    if isinstance(event, ev.StartFailed):
         return f"it never ran: {event.why}"
     status = "" if event.exit_status is None else f", exit status {event.exit_status}"
     return f"{event.host} saw it dead{status}"
