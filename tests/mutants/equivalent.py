@@ -34,9 +34,6 @@ EQUIVALENT: dict[Place, str] = {
             "return known is None or incarnation.journal in",
         )
     },
-    ("record.py", "if TYPE_CHECKING:", "condition negated"): (
-        "each record's own `evolve` stands before that of `Evolving`"
-    ),
     **{
         ("places.py", "return soonness(None, None, 0)", change): (
             "of a standby without a sample no age tells anything"
