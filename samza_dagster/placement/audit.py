@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership, texts
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
@@ -15,7 +17,8 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
     giving_way = ownership.gives_way(group, processor_id)
     lag = None if giving_way is None else draft.lags.get(giving_way)
     draft.certify(
-        _record(draft, "start", group.group_id, processor_id, processor.role, incarnation).evolve(
+        replace(
+            _record(draft, "start", group.group_id, processor_id, processor.role, incarnation),
             why=_why(draft, group, processor, incarnation.host),
             predecessor=None if end is None else _predecessor(end),
             others=_others(group, processor_id),
@@ -40,7 +43,7 @@ def end(
     # A group is named for its active; the processor itself may be gone.
     role = Role.ACTIVE if processor_id == group_id else Role.STANDBY
     record = _record(draft, "end", group_id, processor_id, role, incarnation)
-    draft.certify(record.evolve(how=how.value, evidence=evidence))
+    draft.certify(replace(record, how=how.value, evidence=evidence))
     return End(
         incarnation.execution_id, incarnation.epoch, incarnation.host, how, draft.now_ms, evidence
     )

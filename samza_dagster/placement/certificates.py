@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from json import JSONEncoder
 from typing import Any
-
-from samza_dagster.placement.record import Evolving, record
 
 RULES_VERSION = 1
 FIRST_HASH = ""
 _CANONICAL = JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Predecessor:
     """The incarnation that owned the tasks before. `how` is a value of `state.Ended`."""
 
@@ -31,8 +29,8 @@ class Predecessor:
     evidence: str
 
 
-@record
-class AuditRecord(Evolving):
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
     """A start or an end of an incarnation (`kind` "start" or "end").
 
     Of a start: `why` names what caused it, `predecessor` what it replaces (None for a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 
 from immutables import Map
@@ -211,7 +212,7 @@ class Draft:
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record, made for its place in the chain, with its digest."""
-        record = record.evolve(digest=digest_of(record))
+        record = replace(record, digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self._certificate_at_ms = record.at_ms
         self.emit(RecordCertificate(record))

@@ -6,6 +6,8 @@ itself, an orphan, or nobody, which makes it a stray. The other modules say what
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     actions,
@@ -46,7 +48,6 @@ from samza_dagster.placement.events import (
     StopFailed,
     TimePassed,
 )
-from samza_dagster.placement.record import record
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import Group, JobState, Phase, Stage
 from samza_dagster.placement.timeouts import time_passed
@@ -55,7 +56,7 @@ from samza_dagster.placement.timeouts import time_passed
 _RESERVED = Phase.RESERVED
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Step:
     """The next state, and what to do once it is durable."""
 

@@ -12,11 +12,11 @@ invariant 1.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership
-from samza_dagster.placement.record import record
 from samza_dagster.placement.state import Group, Host, Orphan, Processor, ResourceRequest
 
 SAME_HOST = "same-host"
@@ -26,7 +26,7 @@ ANOTHER_HOST = "another-host"
 HOST_ALIVE = "host-alive"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Violation:
     """A rule that `host` breaks: what was seen, and the smallest change that makes it legal."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -42,8 +43,10 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
         (("0", before),),
     )
     assert verify(records).violation is None
-    hidden = started.evolve(left_behind=(), digest="")
-    told = verify([*records[:place], hidden.evolve(digest=digest_of(hidden))]).violation
+    hidden = dataclasses.replace(started, left_behind=(), digest="")
+    told = verify(
+        [*records[:place], dataclasses.replace(hidden, digest=digest_of(hidden))]
+    ).violation
     assert told is not None
     assert told.rule is Rule.SAME_HOST
 
