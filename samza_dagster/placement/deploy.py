@@ -43,17 +43,16 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
 def start_turns(draft: Draft) -> None:
     """Asks for resources while fewer than the limit are being started.
 
-    First those with the fewest tries since they last ran, then actives, then who has
-    waited longest: a processor that no host can take holds nobody else up.
+    In the order of `Turn`: a processor that no host can take holds nobody else up.
     """
     while draft.index.starting < draft.limits.max_concurrent_starts:
         turn = draft.index.next_turn(draft.now_ms)
         if turn is None:
             return
-        group_id, processor_id = turn
-        processor = draft.processor(group_id, processor_id)
-        preferred = containers.preferred_host(draft, processor)
-        failover.go(draft, group_id, processor_id, preferred)
+        preferred = containers.preferred_host(
+            draft, draft.processor(turn.group_id, turn.processor_id)
+        )
+        failover.go(draft, turn.group_id, turn.processor_id, preferred)
 
 
 def regrouping_over(draft: Draft) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from samza_dagster.placement import actions, containers, journal, leases, orphans, ownership, texts
 from samza_dagster.placement.commands import StopContainer
@@ -80,19 +80,16 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
         _what_is_held_is_lost(draft, group_id, host)
 
 
-def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
+def unregistered_too_long(draft: Draft) -> None:
     """Hosts that haven't registered with this coordinator within the limit are lost.
 
     All of them are marked before anything follows: none is another's way out.
     """
-    silent: list[Host] = []
-    for name in names:
-        known = draft.hosts.get(name)
-        if known is None or known.registered or not known.alive:
-            continue
-        if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
-            draft.put_host(known.evolve(alive=False))
-            silent.append(known)
+    latest_ms = draft.now_ms - draft.limits.host_timeout_ms
+    awaited = sorted((since_ms, name) for name, since_ms in draft.index.unregistered.items())
+    silent = [draft.hosts[name] for since_ms, name in awaited if since_ms <= latest_ms]
+    for host in silent:
+        draft.put_host(host.evolve(alive=False))
     for host in silent:
         lost(draft, host.host, host.silent_since_ms)
 

@@ -79,9 +79,7 @@ def step(state: JobState, event: Event) -> Step:
 
 def next_deadline_ms(state: JobState) -> int | None:
     """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
-    index = state.index
-    tops = [heap.entry[0] for heap in (index.deadlines, index.pauses) if heap is not None]
-    return min(tops, default=None)
+    return state.index.next_deadline_ms(state.now_ms, state.limits.host_timeout_ms)
 
 
 def _handle(draft: Draft, event: Event) -> None:
@@ -122,7 +120,7 @@ def _handle(draft: Draft, event: Event) -> None:
 
 
 def _take_turns(draft: Draft) -> None:
-    if draft.index.anyone_waits(draft.now_ms):
+    if draft.index.asks or draft.index.next_turn(draft.now_ms) is not None:
         requests.take_turns(draft)
         deploy.start_turns(draft)
         _settle(draft)

@@ -73,21 +73,19 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
     `unanswered` is a request without a response: it may still be refused; one that
     was ACCEPTED can only fail.
     """
-    held_back: list[tuple[int, str, str]] = []
+    held_back = 0  # so many of the oldest wait for their hosts
     while len(draft.index.acting) < draft.limits.max_concurrent_actions:
-        entry = draft.index.next_ask()
-        if entry is None:
+        asks = draft.index.asks
+        if len(asks) <= held_back:
             break
-        group = draft.group(entry[2])
+        group = draft.group(asks[held_back].group_id)
         ask = ownership.next_ask(group)
         assert ask is not None
         if _waits_for_hosts(draft, group, ask) is not None:
-            held_back.append(entry)
+            held_back += 1
             continue
         draft.put_queue(group.group_id, tuple(q for q in group.queue if q != ask))
         _begin(draft, draft.group(group.group_id), ask, accepted=ask.uuid != unanswered)
-    for entry in held_back:
-        draft.index.put_ask_back(entry)
 
 
 def failed_over_already(draft: Draft, group_id: str, active_id: str) -> None:

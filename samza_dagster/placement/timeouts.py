@@ -15,14 +15,12 @@ Expired = Callable[[Draft, str, str], None]
 
 def time_passed(draft: Draft, *, expired: Expired) -> None:
     """Handles every deadline that is reached; `expired` takes a request id and a reason."""
-    groups, silent = draft.index.take_overdue(draft.now_ms)
-    hosts.unregistered_too_long(draft, silent)
+    groups = draft.index.overdue(draft.now_ms)
+    hosts.unregistered_too_long(draft)
     for group_id in groups:
         group = draft.find_group(group_id)
         if group is not None:
             _group_due(draft, group, expired)
-    for group_id in groups:
-        draft.index.keep_deadline(group_id)
 
 
 def _group_due(draft: Draft, group: Group, expired: Expired) -> None:

@@ -41,7 +41,6 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "leases.py": ("test_leases.py",),  # what a coordinator grants between its steps
     "left_out.py": ("test_stories.py",),
     "host_limit.py": ("test_turns_at_hosts.py",),  # few histories have so many that choose
-    "index.py": ("test_index.py",),
     # Groups that hold more at once than histories let them; what is asked between steps.
     "ownership.py": (_READ_TWICE, "test_is_starting.py"),
     "places.py": (_READ_TWICE, "test_places.py"),  # few jobs have so many standbys, and racks

@@ -95,9 +95,6 @@ EQUIVALENT: dict[Place, str] = {
         "if action is not None and group_id != but:",
         "operand 1 dropped",
     ): "who is in the index of those that act has an action; the operand is there for the type",
-    ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
-        "entries that are equal are the same entry, whichever of them is on top"
-    ),
     **{
         ("failover.py", "draft.put_processor(group_id, active.evolve(request=None))", change): (
             "the next fallback always puts another request in its place, and its own never counts"
@@ -105,17 +102,6 @@ EQUIVALENT: dict[Place, str] = {
         )
         for change in ("evolves without request", "statement removed")
     },
-    ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
-        "two numbers that tell kinds apart; at the same time the group is still first"
-    ),
-    ("index_draft.py", "GROUP, HOST = 0, 1", "1 → 2"): (
-        "two numbers that tell kinds apart; at the same time the group is still first"
-    ),
-    (
-        "index_draft.py",
-        "elif self._deadline_of(name) == due_ms and name not in groups:",
-        "operand 2 dropped",
-    ): "a group that is due twice: what was due is done the first time, and nothing is left",
     **{
         (file, f"{function}: return False", "returns None"): (
             "whoever calls it asks for its truth alone, and keeps it nowhere"
@@ -125,12 +111,6 @@ EQUIVALENT: dict[Place, str] = {
             ("failover.py", "waits_for"),
             ("ownership.py", "is_starting"),
         )
-    },
-    **{
-        ("index_draft.py", f"{function}: self.refresh()", "statement removed"): (
-            "its one caller has it of `Draft.index`, which refreshes it before it is handed out"
-        )
-        for function in ("groups_on", "take_overdue", "keep_deadline", "anyone_waits", "next_ask")
     },
 }
 

@@ -17,7 +17,7 @@ from immutables import Map
 
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.events import Event
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState
 from tests.simulation.driver import simulate

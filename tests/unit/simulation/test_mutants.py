@@ -39,6 +39,6 @@ def test_each_proof_is_of_a_mutant_that_there_is() -> None:
     """One whose line has changed is of no use any more; a line of another function isn't meant."""
     left = {(m.file, m.name.split(" ", 1)[1]) for m in equivalents(operator_mutants())}
     assert {(file, change) for file, _, change in EQUIVALENT} == left
-    line, change = "        self.refresh()", "statement removed"
-    assert proof_of("index_draft.py", line, change, "groups_on")
-    assert proof_of("index_draft.py", line, change, "_end_pauses") is None
+    line, change = "        return False", "returns None"
+    assert proof_of("failover.py", line, change, "begin")
+    assert proof_of("failover.py", line, change, "recover") is None
