@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership, texts
-from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.certificates import AuditRecord, Kind
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
 
 
 def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
     """Certifies a start; the caller has checked that nothing is in its way."""
-    processor_id, end = processor.processor_id, processor.last_end
+    processor_id, host = processor.processor_id, incarnation.host
     giving_way = ownership.gives_way(group, processor_id)
     lag = None if giving_way is None else draft.lags.get(giving_way)
-    draft.certify(
-        replace(
-            _record(draft, "start", group.group_id, processor_id, processor.role, incarnation),
-            why=_why(draft, group, processor, incarnation.host),
-            predecessor=None if end is None else _predecessor(end),
-            others=_others(group, processor_id),
-            left_behind=_left_behind(group, incarnation.host),
-            grouping=draft.grouping,
-            spun_up_by=_spun_up_by(group, processor_id),
-            lag_records=None if lag is None else lag.records,
-            ready_in_ms=None if lag is None else lag.ready_in_ms,
-        )
+    others = {
+        (other.processor_id, other.incarnation.host)
+        for other in group.processors.values()
+        if other.processor_id != processor_id and other.incarnation is not None
+    }
+    left_behind = {
+        (orphan.processor_id, orphan.incarnation.execution_id)
+        for orphan in group.orphans
+        if orphan.left_behind and orphan.incarnation.host == host
+    }
+    _certify(
+        draft,
+        Kind.START,
+        group.group_id,
+        processor_id,
+        incarnation,
+        why=_why(draft, group, processor, host),
+        predecessor=processor.last_end,
+        others=tuple(
+            sorted(others | {(o.processor_id, o.incarnation.host) for o in group.orphans})
+        ),
+        left_behind=tuple(sorted(left_behind)),
+        grouping=draft.grouping,
+        spun_up_by=_spun_up_by(group, processor_id),
+        lag_records=None if lag is None else lag.records,
+        ready_in_ms=None if lag is None else lag.ready_in_ms,
     )
 
 
@@ -40,44 +54,34 @@ def end(
     evidence: str,
 ) -> End:
     """Certifies an end, and returns it for the processor's next start."""
-    # A group is named for its active; the processor itself may be gone.
-    role = Role.ACTIVE if processor_id == group_id else Role.STANDBY
-    record = _record(draft, "end", group_id, processor_id, role, incarnation)
-    draft.certify(replace(record, how=how.value, evidence=evidence))
+    _certify(draft, Kind.END, group_id, processor_id, incarnation, how=how, evidence=evidence)
     return End(
         incarnation.execution_id, incarnation.epoch, incarnation.host, how, draft.now_ms, evidence
     )
 
 
-def _record(
-    draft: Draft,
-    kind: str,
-    group_id: str,
-    processor_id: str,
-    role: Role,
-    incarnation: Incarnation,
-) -> AuditRecord:
+def _certify(
+    draft: Draft, kind: Kind, group_id: str, processor_id: str, of: Incarnation, **said: Any
+) -> None:
     number, previous_hash, previous_at_ms = draft.next_certificate
-    return AuditRecord(
-        number=number,
-        kind=kind,
-        at_ms=draft.now_ms,
-        deployment_id=draft.deployment_id,
-        group_id=group_id,
-        processor_id=processor_id,
-        role=role.value,
-        execution_id=incarnation.execution_id,
-        epoch=incarnation.epoch,
-        host=incarnation.host,
-        previous_hash=previous_hash,
-        previous_at_ms=previous_at_ms,
-        fencing=draft.limits.fencing.value,
-    )
-
-
-def _predecessor(end: End) -> Predecessor:
-    return Predecessor(
-        end.execution_id, end.epoch, end.host, end.how.value, end.at_ms, end.evidence
+    draft.certify(
+        AuditRecord(
+            number=number,
+            kind=kind,
+            at_ms=draft.now_ms,
+            deployment_id=draft.deployment_id,
+            group_id=group_id,
+            processor_id=processor_id,
+            # A group is named for its active; the processor itself may be gone.
+            role=Role.ACTIVE if processor_id == group_id else Role.STANDBY,
+            execution_id=of.execution_id,
+            epoch=of.epoch,
+            host=of.host,
+            previous_hash=previous_hash,
+            previous_at_ms=previous_at_ms,
+            fencing=draft.limits.fencing,
+            **said,
+        )
     )
 
 
@@ -111,23 +115,3 @@ def _what_is_known(draft: Draft, standby: Processor) -> str:
     lag = draft.lags.get(standby.processor_id)
     behind = texts.how_far_behind(None if lag is None else lag.records)
     return f"{standby.processor_id} is {standby.phase}, {behind}"
-
-
-def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:
-    others = {
-        (other.processor_id, other.incarnation.host)
-        for other in group.processors.values()
-        if other.processor_id != processor_id and other.incarnation is not None
-    }
-    others |= {(orphan.processor_id, orphan.incarnation.host) for orphan in group.orphans}
-    return tuple(sorted(others))
-
-
-def _left_behind(group: Group, host: str) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        sorted(
-            (orphan.processor_id, orphan.incarnation.execution_id)
-            for orphan in group.orphans
-            if orphan.left_behind and orphan.incarnation.host == host
-        )
-    )

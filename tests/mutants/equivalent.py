@@ -40,9 +40,6 @@ EQUIVALENT: dict[Place, str] = {
         )
         for change in ("0 → -1", "0 → 1")
     },
-    ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
-        "`BaseException.__new__` has kept the arguments by then"
-    ),
     (
         "actions.py",
         "if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:",
@@ -68,11 +65,6 @@ EQUIVALENT: dict[Place, str] = {
         for kept in ("self._uuids", "self._refused")
         for change in ("0 → -1", "0 → 1")
     },
-    (
-        "audit_rules.py",
-        "return bool(self.ends) and self.ends[-1].how == Ended.DEAD",
-        "operand 1 dropped",
-    ): "who asks has just added an end",
     ("ends.py", "pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0", "0 → -1"): (
         "`by_itself` takes the longer of it and the pause for tries, which is 0 at least"
     ),

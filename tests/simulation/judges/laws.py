@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
-from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json, audit_to_json
 from samza_dagster.placement.state import JobState
 from samza_dagster.placement.verification import Head, verify
 from tests.simulation.judges.arrivals import judge_arrivals, judge_index

@@ -9,11 +9,10 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import digest_of
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, JobState, Limits
-from samza_dagster.placement.verification import verify
+from samza_dagster.placement.verification import Rule, verify
 from tests.simulation.moves import Move
 from tests.unit.placement.scenes import QUICK, Scene, running
 
