@@ -45,17 +45,15 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
 def start_turns(draft: Draft) -> None:
     """Asks for resources while fewer than the limit are being started.
 
-    First those with the fewest tries since they last ran, then actives, then who has
-    waited longest: a processor that no host can take holds nobody else up.
+    In the order of `Turn`: a processor that no host can take holds nobody else up.
     """
     while draft.index.starting < draft.limits.max_concurrent_starts:
         turn = draft.index.next_turn(draft.now_ms)
         if turn is None:
             return
-        group_id, processor_id = turn
-        step = draft.at(group_id)
-        preferred = containers.preferred_host(step, step.processor(processor_id))
-        failover.go(step, processor_id, preferred)
+        step = draft.at(turn.group_id)
+        preferred = containers.preferred_host(step, step.processor(turn.processor_id))
+        failover.go(step, turn.processor_id, preferred)
 
 
 def regrouping_over(draft: Draft) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,8 @@ from immutables import Map
 from samza_dagster.placement import journal, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
-from samza_dagster.placement.index_draft import IndexDraft
+from samza_dagster.placement.index import Index
+from samza_dagster.placement.indexing import follow, with_host
 from samza_dagster.placement.state import (
     Action,
     Failover,
@@ -36,7 +38,8 @@ class Draft:
     def __init__(self, state: JobState, at_ms: int) -> None:
         self._before = state
         self._steps: dict[str, GroupStep] = {}
-        self._index = IndexDraft(state.index)
+        self._index = state.index
+        self._unindexed: dict[str, Group | None] = {}
         self._hosts = state.hosts
         self._commands: list[Command] = []
         self._next_epoch = state.next_epoch
@@ -69,15 +72,15 @@ class Draft:
         return self._hosts
 
     @property
-    def index(self) -> IndexDraft:
+    def index(self) -> Index:
         """The index, true for the groups as they are now."""
-        index = self._index
-        if index.touched:
-            index.refresh()
-        return index
+        if self._unindexed:
+            self._index = follow(self._index, self._unindexed)
+            self._unindexed = {}
+        return self._index
 
     @property
-    def lost_hosts(self) -> Map[str, None]:
+    def lost_hosts(self) -> frozenset[str]:
         """Hosts that are known and silent."""
         return self._index.lost_hosts
 
@@ -91,7 +94,7 @@ class Draft:
 
     def touch(self, step: GroupStep) -> None:
         """Notes that a group has changed."""
-        self._index.touched[step.group_id] = step.found
+        self._unindexed[step.group_id] = step.found
         if step.found is not None:
             self.unsettled.add(step.group_id)
 
@@ -127,7 +130,7 @@ class Draft:
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
         self._hosts = self._hosts.set(host.host, host)
-        self._index.put_host(host, self.limits.host_timeout_ms)
+        self._index = with_host(self._index, host)
 
     def knows(self, uuid: str) -> bool:
         """Whether a request was seen before: remembered, or still in flight."""
@@ -136,24 +139,26 @@ class Draft:
     def remember(self, uuid: str) -> None:
         """Adds a request uuid; beyond the limit the oldest is forgotten."""
         self._uuids = self._uuids.set(uuid, self._next_uuid)
-        self._index.uuid_order = self._index.uuid_order.set(self._next_uuid, uuid)
+        order = self._index.uuid_order.set(self._next_uuid, uuid)
         self._next_uuid += 1
         while len(self._uuids) > max(0, self.limits.remembered_uuids):
             place = self._next_uuid - len(self._uuids)
-            self._uuids = self._uuids.delete(self._index.uuid_order[place])
-            self._index.uuid_order = self._index.uuid_order.delete(place)
+            self._uuids = self._uuids.delete(order[place])
+            order = order.delete(place)
+        self._index = self._index._replace(uuid_order=order)
 
     def remember_refused(self, uuid: str) -> None:
         """The same for one that was answered without the reducer, unless it is known."""
         if self.knows(uuid):
             return
         self._refused = self._refused.set(uuid, self._next_refused)
-        self._index.refused_order = self._index.refused_order.set(self._next_refused, uuid)
+        order = self._index.refused_order.set(self._next_refused, uuid)
         self._next_refused += 1
         while len(self._refused) > max(0, self.limits.remembered_uuids):
             place = self._next_refused - len(self._refused)
-            self._refused = self._refused.delete(self._index.refused_order[place])
-            self._index.refused_order = self._index.refused_order.delete(place)
+            self._refused = self._refused.delete(order[place])
+            order = order.delete(place)
+        self._index = self._index._replace(refused_order=order)
 
     def emit(self, *commands: Command) -> None:
         """Adds commands in order."""
@@ -166,7 +171,7 @@ class Draft:
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record, made for its place in the chain, with its digest."""
-        record = record.evolve(digest=digest_of(record))
+        record = replace(record, digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self._certificate_at_ms = record.at_ms
         self.emit(RecordCertificate(record))
@@ -233,7 +238,7 @@ class Draft:
             self._refused,
             self._next_refused,
             self._certificate_at_ms,
-            self._index.result(self.now_ms),
+            self.index,
         )
 
     @property

@@ -10,8 +10,6 @@ another machine than the one of that name. It stays an orphan then, as nobody sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from samza_dagster.placement import (
     audit,
     containers,
@@ -124,19 +122,16 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
             moves.give_up(step, action, texts.host_lost(host))
 
 
-def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
+def unregistered_too_long(draft: Draft) -> None:
     """Hosts that haven't registered with this coordinator within the limit are lost.
 
     All of them are marked before anything follows: none is another's way out.
     """
-    silent: list[Host] = []
-    for name in names:
-        known = draft.hosts.get(name)
-        if known is None or known.registered or not known.alive:
-            continue
-        if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
-            draft.put_host(known.evolve(alive=False))
-            silent.append(known)
+    latest_ms = draft.now_ms - draft.limits.host_timeout_ms
+    awaited = sorted((since_ms, name) for name, since_ms in draft.index.unregistered.items())
+    silent = [draft.hosts[name] for since_ms, name in awaited if since_ms <= latest_ms]
+    for host in silent:
+        draft.put_host(host.evolve(alive=False))
     for host in silent:
         lost(draft, host.host, host.silent_since_ms)
 

@@ -6,6 +6,8 @@ or nobody, which makes it a stray. The other modules say what follows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from samza_dagster.placement import (
     containers,
     deploy,
@@ -30,7 +32,6 @@ from samza_dagster.placement.commands import (
     StopContainer,
 )
 from samza_dagster.placement.draft import Draft, GroupStep
-from samza_dagster.placement.record import record
 from samza_dagster.placement.state import (
     Group,
     JobState,
@@ -63,7 +64,7 @@ Seen = (
 """What an agent or the brokers say of one incarnation."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Step:
     """The next state, and what to do once it is durable."""
 
@@ -86,9 +87,7 @@ def step(state: JobState, event: ev.Event) -> Step:
 
 def next_deadline_ms(state: JobState) -> int | None:
     """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
-    index = state.index
-    tops = [heap.entry[0] for heap in (index.deadlines, index.pauses) if heap is not None]
-    return min(tops, default=None)
+    return state.index.next_deadline_ms(state.now_ms, state.limits.host_timeout_ms)
 
 
 def _handle(draft: Draft, event: ev.Event) -> None:
@@ -118,7 +117,7 @@ def _handle(draft: Draft, event: ev.Event) -> None:
 
 
 def _take_turns(draft: Draft) -> None:
-    if draft.index.anyone_waits(draft.now_ms):
+    if draft.index.asks or draft.index.next_turn(draft.now_ms) is not None:
         requests.take_turns(draft)
         deploy.start_turns(draft)
         _settle(draft)
@@ -334,14 +333,12 @@ def _processors_expired(
 
 
 def _time_passed(draft: Draft) -> None:
-    groups, silent = draft.index.take_overdue(draft.now_ms)
-    hosts.unregistered_too_long(draft, silent)
+    groups = draft.index.overdue(draft.now_ms)
+    hosts.unregistered_too_long(draft)
     for group_id in groups:
         group = draft.at(group_id)
         if group.found is not None:
             _group_due(group, group.found)
-    for group_id in groups:
-        draft.index.keep_deadline(group_id)
 
 
 def _group_due(group: GroupStep, due: Group) -> None:

@@ -88,21 +88,19 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
     `unanswered` is a request without a response: it may still be refused; one that
     was ACCEPTED can only fail.
     """
-    held_back: list[tuple[int, str, str]] = []
+    held_back = 0  # so many of the oldest wait for their hosts
     while len(draft.index.acting) < draft.limits.max_concurrent_actions:
-        entry = draft.index.next_ask()
-        if entry is None:
+        asks = draft.index.asks
+        if len(asks) <= held_back:
             break
-        step = draft.at(entry[2])
+        step = draft.at(asks[held_back].group_id)
         queue, ask = step.group.queue, ownership.next_ask(step.group)
         assert ask is not None
         if _waits_for_hosts(step, ask) is not None:
-            held_back.append(entry)
+            held_back += 1
             continue
         step.put_queue(tuple(q for q in queue if q != ask))
         _begin(step, ask, accepted=ask.uuid != unanswered)
-    for entry in held_back:
-        draft.index.put_ask_back(entry)
 
 
 def failed_over_already(step: GroupStep, active_id: str) -> None:

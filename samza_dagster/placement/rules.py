@@ -12,10 +12,10 @@ invariant 1.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from samza_dagster.placement import ownership
-from samza_dagster.placement.record import record
 from samza_dagster.placement.state import (
     Group,
     Host,
@@ -36,7 +36,7 @@ ANOTHER_HOST = "another-host"
 HOST_ALIVE = "host-alive"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Violation:
     """A rule that `host` breaks: what was seen, and the smallest change that makes it legal."""
 

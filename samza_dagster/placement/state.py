@@ -8,15 +8,25 @@ that was stored is compared with it before `CoordinatorRestarted` has renewed it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, Self, cast
 
 from immutables import Map
 
 from samza_dagster.lag import GOOD_FOR_MS
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.index import EMPTY, Index
-from samza_dagster.placement.record import Evolving, record
+
+
+class Evolving:
+    """A record with `evolve`."""
+
+    __slots__ = ()
+
+    def evolve(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed; raises `TypeError` for a field that it hasn't."""
+        return replace(cast("Any", self), **changes)
 
 
 class Phase(StrEnum):
@@ -52,7 +62,7 @@ class Fencing(StrEnum):
     BROKER = "broker"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Incarnation(Evolving):
     """One start of a container. `epoch` grows over the job's whole life.
 
@@ -68,7 +78,7 @@ class Incarnation(Evolving):
     boot_id: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class End(Evolving):
     """How the last incarnation of a processor ended, for the next one's certificate."""
 
@@ -80,7 +90,7 @@ class End(Evolving):
     evidence: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResourceRequest(Evolving):
     """A resource asked of the cluster; `host` None is any host not excluded.
 
@@ -98,7 +108,7 @@ class ResourceRequest(Evolving):
     urgent: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Processor(Evolving):
     """One container of the job, wanted running.
 
@@ -137,7 +147,7 @@ class Processor(Evolving):
     sought: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Orphan(Evolving):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
@@ -169,7 +179,7 @@ class Orphan(Evolving):
         return self.elsewhere and self.ended is not None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PlacementAsk(Evolving):
     """A request as the reducer sees it; `expiry_ms` None means the job's default.
 
@@ -205,7 +215,7 @@ class Stage(StrEnum):
     FALLBACK_ANY = "fallback-any"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StandbyPlace(Evolving):
     """What a standby leaves to its active: the host that has its state."""
 
@@ -213,7 +223,7 @@ class StandbyPlace(Evolving):
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Swap(Evolving):
     """A standby gives way to its active, which runs on until then; a `Move` to its place follows.
 
@@ -241,7 +251,7 @@ class Swap(Evolving):
         return None if self.request is None else self.request.allocated_host
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Move(Evolving):
     """A container's destination is reserved, and held for a commit if that was asked.
 
@@ -268,7 +278,7 @@ class Move(Evolving):
         return Stage.STOPPING if self.ask.processor_id in self.stopped else Stage.HELD
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Restart(Evolving):
     """A container is told to stop with nothing reserved; a `Start` on its own host follows."""
 
@@ -284,7 +294,7 @@ class Restart(Evolving):
         return Stage.STOPPING
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Start(Evolving):
     """A container that is down starts where its action, or the fail-over that it asked for, leads it.
 
@@ -305,7 +315,7 @@ class Start(Evolving):
         return Stage.STARTING
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Fallback(Evolving):
     """The action has FAILED with its container down: the group is locked until that runs.
 
@@ -325,7 +335,7 @@ class Fallback(Evolving):
         return Stage.FALLBACK_SOURCE if self.to_source else Stage.FALLBACK_ANY
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SpinUp(Evolving):
     """One more standby for an active; a member of the group once its `request` is held."""
 
@@ -343,7 +353,7 @@ class SpinUp(Evolving):
         return Stage.STARTING if self.request is None else Stage.RESERVING
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StopStandby(Evolving):
     """A standby is stopped for good; `stopping_already`: it was before, for another reason."""
 
@@ -391,7 +401,7 @@ def subject_of(action: Action) -> str:
     return action.standby_id if isinstance(action, SpinUp) else action.ask.processor_id
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Failover(Evolving):
     """An active on its way to the host of one of its standbys, which gives way.
 
@@ -406,7 +416,7 @@ class Failover(Evolving):
     tried: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Group(Evolving):
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
@@ -419,7 +429,7 @@ class Group(Evolving):
     sequence: int = 0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Host(Evolving):
     """A host that an agent registered.
 
@@ -439,7 +449,7 @@ class Host(Evolving):
     boot_id: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Lag(Evolving):
     """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none.
 
@@ -453,7 +463,7 @@ class Lag(Evolving):
     good_for_ms: int = GOOD_FOR_MS
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Limits(Evolving):
     """Bounds of a job. Times in ms; memory in MiB per container.
 
@@ -480,7 +490,7 @@ class Limits(Evolving):
     host_affinity: bool = True
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JobState(Evolving):
     """Everything that a decision may depend on.
 
@@ -498,20 +508,20 @@ class JobState(Evolving):
 
     job: str
     deployment_id: str = ""
-    groups: Map[str, Group] = Map[str, Group]()
-    hosts: Map[str, Host] = Map[str, Host]()
+    groups: Map[str, Group] = field(default_factory=Map[str, Group])
+    hosts: Map[str, Host] = field(default_factory=Map[str, Host])
     limits: Limits = Limits()
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
-    uuids: Map[str, int] = Map[str, int]()
+    uuids: Map[str, int] = field(default_factory=Map[str, int])
     next_uuid: int = 0
     certificates: int = 0
     certificate_hash: str = ""
     grouping: str = ""
     regrouped_epoch: int = 0
-    lags: Map[str, Lag] = Map[str, Lag]()
-    refused: Map[str, int] = Map[str, int]()
+    lags: Map[str, Lag] = field(default_factory=Map[str, Lag])
+    refused: Map[str, int] = field(default_factory=Map[str, int])
     next_refused: int = 0
     certificate_at_ms: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from immutables import Map
 
 from samza_dagster.placement.events import Event
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState, SpinUp
 from tests.simulation.driver import simulate

@@ -37,7 +37,7 @@ from samza_dagster.placement.events import (
     ResourceAllocated,
     TimePassed,
 )
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import next_deadline_ms, step
 from samza_dagster.placement.state import (
     Group,

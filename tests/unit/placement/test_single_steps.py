@@ -14,7 +14,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement import requests
 from samza_dagster.placement.draft import GroupStep
 from samza_dagster.placement.failures import LONGEST_PAUSE_MS
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
     End,

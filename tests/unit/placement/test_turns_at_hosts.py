@@ -12,7 +12,7 @@ from immutables import Map
 from samza_dagster.model import naming
 from samza_dagster.placement import host_limit
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.state import (
     Action,
     Fallback,
