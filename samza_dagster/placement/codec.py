@@ -159,7 +159,7 @@ def _required(kind: type[Any]) -> frozenset[str]:
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", _expect(dict, value, path))
     hints = _hints(kind)
-    if unknown := fields.keys() - hints.keys():
+    if unknown := fields.keys() - _names(kind):
         raise Misfit(f"{path}.{min(unknown)}", "a field that this release doesn't know")
     if missing := _required(kind) - fields.keys():
         raise Misfit(f"{path}.{min(missing)}", "missing")

@@ -282,9 +282,9 @@ def _start(step: GroupStep, move: Move) -> None:
         move.source_host,
         move.place,
         move.chosen_host,
-        move.stopped,
-        move.message,
-        move.response_ms,
+        stopped=move.stopped,
+        message=move.message,
+        response_ms=move.response_ms,
     )
     step.put_action(start)
     containers.hold(step, move.ask.processor_id, move.request, host)
@@ -336,7 +336,7 @@ def came_back(step: GroupStep, start: Start | SpinUp, host: str) -> None:
 def fall_back(step: GroupStep, action: Moving, message: str) -> None:
     """FAILED with the container down: the source host if it may, then as after any failure."""
     source = action.source_host if step.limits.host_affinity else None
-    fallback = Fallback(action.ask, action.source_host, bool(source), action.stopped)
+    fallback = Fallback(action.ask, action.source_host, bool(source), stopped=action.stopped)
     responses.fall_back(step, fallback, message)
     failover.go(step, action.ask.processor_id, source, "a placement action failed")
     follow_fallback(step)

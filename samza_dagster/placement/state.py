@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from immutables import Map
 
@@ -224,20 +224,30 @@ class StandbyPlace(Evolving):
 
 
 @dataclass(frozen=True, slots=True)
-class Swap(Evolving):
+class InFlight(Evolving):
+    """What each action has, whatever it does now.
+
+    `stopped` are the processors that were told to stop for it, and aren't known to live on.
+    `message` and `response_ms` are those of the last response that was written.
+    """
+
+    ask: PlacementAsk
+    stopped: tuple[str, ...] = field(default=(), kw_only=True)
+    message: str = field(default="", kw_only=True)
+    response_ms: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap(InFlight):
     """A standby gives way to its active, which runs on until then; a `Move` to its place follows.
 
     `request` is a new place for the standby. It is held before the standby is told to stop;
     a fail-over reserves none. `source_host` is the active's.
     """
 
-    ask: PlacementAsk
     source_host: str
     place: StandbyPlace
     request: ResourceRequest | None
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -252,7 +262,7 @@ class Swap(Evolving):
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Evolving):
+class Move(InFlight):
     """A container's destination is reserved, and held for a commit if that was asked.
 
     Then the container is told to stop, and a `Start` follows. `place` is set when the
@@ -260,15 +270,11 @@ class Move(Evolving):
     cluster chose for this action among several.
     """
 
-    ask: PlacementAsk
     source_host: str
     request: ResourceRequest
     place: StandbyPlace | None = None
     chosen_host: str | None = None
     committed: bool = False
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -279,55 +285,37 @@ class Move(Evolving):
 
 
 @dataclass(frozen=True, slots=True)
-class Restart(Evolving):
+class Restart(InFlight):
     """A container is told to stop with nothing reserved; a `Start` on its own host follows."""
 
-    ask: PlacementAsk
     source_host: str
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
-    @property
-    def stage(self) -> Stage:
-        """The stage that responses and views name."""
-        return Stage.STOPPING
+    stage: ClassVar[Stage] = Stage.STOPPING
 
 
 @dataclass(frozen=True, slots=True)
-class Start(Evolving):
+class Start(InFlight):
     """A container that is down starts where its action, or the fail-over that it asked for, leads it.
 
     `source_host` is where it ran, if that is known.
     """
 
-    ask: PlacementAsk
     source_host: str | None
     place: StandbyPlace | None = None
     chosen_host: str | None = None
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
-    @property
-    def stage(self) -> Stage:
-        """The stage that responses and views name."""
-        return Stage.STARTING
+    stage: ClassVar[Stage] = Stage.STARTING
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback(Evolving):
+class Fallback(InFlight):
     """The action has FAILED with its container down: the group is locked until that runs.
 
     `to_source` is whether it is led back to `source_host`, else to any host.
     """
 
-    ask: PlacementAsk
     source_host: str | None
     to_source: bool
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -336,16 +324,12 @@ class Fallback(Evolving):
 
 
 @dataclass(frozen=True, slots=True)
-class SpinUp(Evolving):
+class SpinUp(InFlight):
     """One more standby for an active; a member of the group once its `request` is held."""
 
-    ask: PlacementAsk
     standby_id: str
     request: ResourceRequest | None
     chosen_host: str | None = None
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -354,30 +338,19 @@ class SpinUp(Evolving):
 
 
 @dataclass(frozen=True, slots=True)
-class StopStandby(Evolving):
+class StopStandby(InFlight):
     """A standby is stopped for good; `stopping_already`: it was before, for another reason."""
 
-    ask: PlacementAsk
     source_host: str | None
     stopping_already: bool
-    stopped: tuple[str, ...] = ()
-    message: str = ""
-    response_ms: int = 0
 
-    @property
-    def stage(self) -> Stage:
-        """The stage that responses and views name."""
-        return Stage.STOPPING
+    stage: ClassVar[Stage] = Stage.STOPPING
 
 
 Moving = Swap | Move | Restart | Start
 """What puts a container elsewhere, or starts it anew where it is."""
 Action = Moving | Fallback | SpinUp | StopStandby
-"""The one action in flight of a group, by what it does now.
-
-`stopped` are the processors that were told to stop for it, and aren't known to live on.
-`message` and `response_ms` are those of the last response that was written.
-"""
+"""The one action in flight of a group, by what it does now."""
 
 
 def request_of(action: Action | None) -> ResourceRequest | None:
