@@ -17,6 +17,7 @@ from samza_dagster.placement.index import Index
 from samza_dagster.placement.indexing import follow, with_host
 from samza_dagster.placement.state import (
     Action,
+    End,
     Failover,
     Group,
     Host,
@@ -325,18 +326,27 @@ class GroupStep:
         nobody's.
         """
         last_end = self.processor(processor_id).last_end
-        orphans = tuple(
-            orphan.evolve(end=ownership.newest_end(orphan.end, last_end))
-            if orphan.processor_id == processor_id
-            else orphan
-            for orphan in self.group.orphans
-        )
+        orphans = _remembering(self.group.orphans, processor_id, last_end)
         self.draft.forget_lag(processor_id)
         left = {pid: p for pid, p in self.group.processors.items() if pid != processor_id}
         self._put_or_drop(self.group.evolve(processors=left, orphans=orphans))
 
-    def put_orphans(self, orphans: tuple[Orphan, ...]) -> None:
-        """Replaces the group's orphans."""
+    def add_orphan(self, orphan: Orphan) -> None:
+        """Adds an orphan to the group."""
+        self.put(self.group.evolve(orphans=(*self.group.orphans, orphan)))
+
+    def put_orphan(self, orphan: Orphan) -> None:
+        """Replaces the orphan that is the same incarnation."""
+        execution_id = orphan.incarnation.execution_id
+        others = self.group.orphans
+        orphans = (orphan if o.incarnation.execution_id == execution_id else o for o in others)
+        self.put(self.group.evolve(orphans=tuple(orphans)))
+
+    def drop_orphan(self, gone: Orphan, last_end: End | None = None) -> None:
+        """Drops an orphan; others of its processor remember how that ended last."""
+        execution_id = gone.incarnation.execution_id
+        others = (o for o in self.group.orphans if o.incarnation.execution_id != execution_id)
+        orphans = _remembering(others, gone.processor_id, last_end)
         self._put_or_drop(self.group.evolve(orphans=orphans))
 
     def put_action(self, action: Action | None) -> None:
@@ -355,6 +365,18 @@ class GroupStep:
         kept = group.processors or group.orphans or group.action or group.queue
         self.found = group if kept else None
         self.draft.touch(self)
+
+
+def _remembering(
+    orphans: Iterable[Orphan], processor_id: str, last_end: End | None
+) -> tuple[Orphan, ...]:
+    """The orphans; those of this processor know how its newest incarnation ended."""
+    return tuple(
+        orphan.evolve(end=ownership.newest_end(orphan.end, last_end))
+        if orphan.processor_id == processor_id
+        else orphan
+        for orphan in orphans
+    )
 
 
 @cache

@@ -168,8 +168,7 @@ def waits_for(group: Group, standby: Processor) -> bool:
 def call_off(step: GroupStep) -> None:
     """The active runs where it was: its standby may have its place again."""
     failover = step.group.failover
-    if failover is None:
-        return
+    assert failover is not None
     step.put_failover(None)
     standby = step.group.processors.get(failover.standby_id)
     if standby is not None and standby.last_seen_host is None:

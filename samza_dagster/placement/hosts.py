@@ -30,6 +30,7 @@ from samza_dagster.placement.commands import (
 from samza_dagster.placement.draft import Draft, GroupStep
 from samza_dagster.placement.events import HostRegistered
 from samza_dagster.placement.state import (
+    End,
     Ended,
     Fencing,
     Group,
@@ -164,7 +165,7 @@ def _lose(step: GroupStep, processor: Processor, lease_ends_ms: int) -> None:
     )
     if fencing:
         step.emit(_fence_command(orphan))
-    step.put_orphans((*step.group.orphans, orphan))
+    step.add_orphan(orphan)
     containers.lose_process(step, processor, processor.last_end)
     leases_over(step)  # first: what follows chooses among the hosts
     processes.ended(step, processor, lost=True)
@@ -191,7 +192,7 @@ def _orphans_back(step: GroupStep, host: str, execution_ids: frozenset[str]) -> 
             continue
         again = _is_waited_for_again(step.group, orphan)
         leased = orphan.evolve(lease_ends_ms=None, ended=None if again else orphan.ended)
-        _put_orphan(step, leased)
+        step.put_orphan(leased)
         step.emit(StopContainer(execution_id, host))
     return back
 
@@ -200,13 +201,13 @@ def _lost_again(step: GroupStep, host: str, lease_ends_ms: int) -> None:
     """Orphans on a host that fell silent once more: their leases end now too."""
     for orphan in step.group.orphans:
         if orphan.incarnation.host == host and orphan.lease_ends_ms is None:
-            _put_orphan(step, orphan.evolve(lease_ends_ms=lease_ends_ms))
+            step.put_orphan(orphan.evolve(lease_ends_ms=lease_ends_ms))
 
 
 def outlive_orphans(step: GroupStep, fencing: Fencing) -> None:
     """A deployment has replaced theirs: none is taken back."""
     for orphan in step.group.orphans:
-        _put_orphan(step, _fenced_as_ever(orphan, fencing).evolve(ran=False))
+        step.put_orphan(_fenced_as_ever(orphan, fencing).evolve(ran=False))
 
 
 def renew_orphans(step: GroupStep) -> None:
@@ -215,7 +216,7 @@ def renew_orphans(step: GroupStep) -> None:
     for orphan in step.group.orphans:
         if orphan.ended is None:
             as_ever = _fenced_as_ever(orphan, step.limits.fencing)
-            _put_orphan(step, as_ever.evolve(lease_ends_ms=over_ms))
+            step.put_orphan(as_ever.evolve(lease_ends_ms=over_ms))
     for orphan in step.group.orphans:
         if orphan.fencing and orphan.ended is None:
             step.emit(_fence_command(orphan))
@@ -235,7 +236,8 @@ def _may_be_taken_back(step: GroupStep, orphan: Orphan) -> bool:
         orphan.ran
         and not orphan.fencing
         and orphan.ended is None
-        and not _ended_once(orphan)
+        # Its lease wasn't over before: that is on record by its own end, or a successor's.
+        and (orphan.end is None or orphan.end.epoch < orphan.incarnation.epoch)
         and (orphan.lease_ends_ms is None or step.now_ms < orphan.lease_ends_ms)
         and processor is not None
         and processor.wanted
@@ -264,13 +266,14 @@ def orphan_dead(step: GroupStep, orphan: Orphan, evidence: str) -> None:
     incarnation = orphan.incarnation
     if not journal.know(step.hosts, incarnation):
         return
+    last_end = orphan.end
     if orphan.ended is None:
-        _end(step, orphan, Ended.DEAD, evidence)
+        last_end = _end(step, orphan, Ended.DEAD, evidence)
     else:
         # Its tasks went with its fence or lease; its death is what frees its host, and is
         # on record for whoever asks why a member of the group could start there.
         audit.end(step, orphan.processor_id, incarnation, Ended.DEAD, evidence)
-    step.put_orphans(_without(step.group, orphan))
+    step.drop_orphan(orphan, last_end)
     step.emit(
         ReleaseResource(incarnation.request_id),
         ForgetContainer(incarnation.execution_id, incarnation.host),
@@ -294,22 +297,23 @@ def leases_over(step: GroupStep) -> None:
         if orphan.ended is not None or ends_ms is None or ends_ms > step.now_ms:
             continue
         if orphan.fencing:
-            _put_orphan(step, orphan.evolve(lease_ends_ms=step.now_ms + step.limits.lease_ms))
+            step.put_orphan(orphan.evolve(lease_ends_ms=step.now_ms + step.limits.lease_ms))
             step.emit(_fence_command(orphan))
         else:
             evidence = f"its lease ended at {ends_ms}, it is {step.now_ms}"
             _end(step, orphan, Ended.LEASE, evidence)
 
 
-def _end(step: GroupStep, orphan: Orphan, how: Ended, evidence: str) -> None:
-    """It owns its tasks no more."""
+def _end(step: GroupStep, orphan: Orphan, how: Ended, evidence: str) -> End | None:
+    """It owns its tasks no more. Returns how its processor's newest incarnation ended."""
     last = audit.end(step, orphan.processor_id, orphan.incarnation, how, evidence)
     newest = ownership.newest_end(orphan.end, last)
-    _put_orphan(step, orphan.evolve(ended=how, end=newest))
+    step.put_orphan(orphan.evolve(ended=how, end=newest))
     processor = step.group.processors.get(orphan.processor_id)
     if processor is not None:
-        newest = ownership.newest_end(processor.last_end, last)
-        step.put_processor(processor.evolve(last_end=newest))
+        last_end = ownership.newest_end(processor.last_end, last)
+        step.put_processor(processor.evolve(last_end=last_end))
+    return newest
 
 
 def _replaced(step: GroupStep, orphan: Orphan) -> None:
@@ -319,7 +323,7 @@ def _replaced(step: GroupStep, orphan: Orphan) -> None:
         ends_ms = leases.over_ms(step.limits, step.now_ms)
     elsewhere = journal.machine_is_another(step.hosts, orphan.incarnation)
     if (ends_ms, elsewhere) != (orphan.lease_ends_ms, orphan.elsewhere):
-        _put_orphan(step, orphan.evolve(lease_ends_ms=ends_ms, elsewhere=elsewhere))
+        step.put_orphan(orphan.evolve(lease_ends_ms=ends_ms, elsewhere=elsewhere))
 
 
 def _entered(step: GroupStep, orphan: Orphan) -> Orphan:
@@ -328,7 +332,7 @@ def _entered(step: GroupStep, orphan: Orphan) -> Orphan:
     if incarnation is orphan.incarnation and not orphan.elsewhere:
         return orphan
     orphan = orphan.evolve(incarnation=incarnation, elsewhere=False)
-    _put_orphan(step, orphan)
+    step.put_orphan(orphan)
     return orphan
 
 
@@ -348,44 +352,13 @@ def _is_waited_for_again(group: Group, orphan: Orphan) -> bool:
     )
 
 
-def _ended_once(orphan: Orphan) -> bool:
-    """Its lease was over before its host came back: on record by its own end, or a successor's."""
-    return orphan.end is not None and orphan.end.epoch >= orphan.incarnation.epoch
-
-
-def _without(group: Group, gone: Orphan) -> tuple[Orphan, ...]:
-    """The group's other orphans; those of the same processor remember how it ended last."""
-    orphans = {orphan.incarnation.execution_id: orphan for orphan in group.orphans}
-    last = orphans.pop(gone.incarnation.execution_id, gone).end
-    return tuple(
-        orphan.evolve(end=ownership.newest_end(orphan.end, last))
-        if orphan.processor_id == gone.processor_id
-        else orphan
-        for orphan in orphans.values()
-    )
-
-
-def _put_orphan(step: GroupStep, orphan: Orphan) -> None:
-    execution_id = orphan.incarnation.execution_id
-    step.put_orphans(
-        tuple(
-            orphan if other.incarnation.execution_id == execution_id else other
-            for other in step.group.orphans
-        )
-    )
-
-
 def _take_back(step: GroupStep, orphan: Orphan) -> None:
     """It runs as if nothing had been: what was begun in its stead is called off."""
     processor_id, incarnation = orphan.processor_id, orphan.incarnation
-    others = (
-        g for g in step.group.orphans if g.incarnation.execution_id != incarnation.execution_id
-    )
-    step.put_orphans(tuple(others))
+    step.drop_orphan(orphan)
     containers.drop_request(step, processor_id)
     containers.run(step, processor_id, incarnation)
-    failing_over = step.group.failover
-    if failing_over is not None and failing_over.active_id == processor_id:
+    if ownership.fails_over(step.group, processor_id):
         failover.call_off(step)
     start = ownership.starting(step.group, processor_id)
     if start is not None:

@@ -1,12 +1,13 @@
 """Moves: reserve, stop, start; and the way back when a part of that fails. (SEP-22.)
 
-    a host, ANY_HOST, LAST_SEEN  Move      reserving → held (with a hold) → stopping ─┐
-    FORCE_RESTART_LAST_SEEN      Restart   stopping ──────────────────────────────────┤
-    STANDBY                      Swap      reserving-standby → stopping-standby, then a Move
-    a fail-over                  Swap      stopping-standby, then a Move; when it is down: ─┤
-                                 Start     starting: SUCCEEDED once it runs  ◄────────┘
-    FAILED with it down          Fallback  to the source host, else to any, until it runs
+    asked for                    kinds of action, with their stages
+    a host, ANY_HOST, LAST_SEEN  Move (reserving, held, stopping), Start (starting)
+    FORCE_RESTART_LAST_SEEN      Restart (stopping), Start
+    STANDBY                      Swap (reserving-standby, stopping-standby), Move, Start
+    a fail-over                  Swap (stopping-standby), Move, Start; of one that is down: Start
 
+`Start` ends with SUCCEEDED once the container runs. An action that fails with its container down
+is FAILED, and a `Fallback` (fallback-source, fallback-any) until that runs.
 The container is stopped only once its destination is held, so a failure to reserve leaves it
 untouched. STANDBY is SEP-22's phase 2, which takes two client calls there; a fail-over is its
 phase 1, and doesn't wait for a new place of the standby.
