@@ -88,7 +88,7 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
     `unanswered` is a request without a response: it may still be refused; one that
     was ACCEPTED can only fail.
     """
-    held_back = 0  # so many of the oldest wait for their hosts
+    held_back = 0  # so many of the oldest wait for their hosts, as things are now
     while len(draft.index.acting) < draft.limits.max_concurrent_actions:
         asks = draft.index.asks
         if len(asks) <= held_back:
@@ -101,6 +101,7 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
             continue
         step.put_queue(tuple(q for q in queue if q != ask))
         _begin(step, ask, accepted=ask.uuid != unanswered)
+        held_back = 0
 
 
 def failed_over_already(step: GroupStep, active_id: str) -> None:
