@@ -38,7 +38,7 @@ from samza_dagster.placement.state import JobState, Lag, Limits, Phase, Placemen
 
 SIZES = (10, 100, 1_000, 10_000)
 JOB = 1_000
-LEAST_EVENTS_A_SECOND, STEEPEST = 20_000, 2.0
+LEAST_EVENTS_A_SECOND, STEEPEST = 10_000, 2.0
 """For a job of that size; and the cost of an event in the largest, in times the smallest's."""
 RUN = "run-1"
 GROUP_OF_TWO = 2
@@ -327,7 +327,7 @@ def main() -> int:
 
 
 def too_slow(sizes: list[dict[str, Any]]) -> list[str]:
-    """Which bounds are missed: 20,000 events a second for a job of `JOB`, flat within a factor of 2."""
+    """Which bounds are missed: 10,000 events a second for a job of `JOB`, flat within a factor of 2."""
     (job,) = (row for row in sizes if row["containers"] == JOB)
     found = []
     if job["events_per_second"] < LEAST_EVENTS_A_SECOND:

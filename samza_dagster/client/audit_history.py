@@ -17,13 +17,12 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
-from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
-from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json, audit_to_json
+from samza_dagster.placement.codec import Misfit, decode, encode
 from samza_dagster.placement.verification import Head
 
 _READINGS = 5
-_VERSION = 1
-_CLOSING = "closing"
+_CLOSING = {"version": 1, "kind": "closing"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,16 @@ class AuditHistory:
     head: Head | None = None
     since_ms: int | None = None
     unread: str | None = None
+
+
+@dataclass(frozen=True)
+class _Closing:
+    """The last line of an export: what the state named, and how far back the topic had to go."""
+
+    number: int | None
+    digest: str | None
+    at_ms: int | None
+    since_ms: int | None
 
 
 def open_audit(connection: Connection) -> AuditLog:
@@ -73,7 +82,7 @@ def consistent(log: AuditLog, head: Callable[[], Head | None]) -> AuditHistory:
     after the state was read are left out; those that were there before it stay, and
     are too many if the state doesn't know them.
     """
-    records = decoded(log)
+    records = log.records()
     try:
         named = head()
     except Unreachable as error:
@@ -84,8 +93,7 @@ def consistent(log: AuditLog, head: Callable[[], Head | None]) -> AuditHistory:
     for _ in range(_READINGS):
         if (records[-1].number if records else 0) >= named.number:
             break
-        later = decoded(log)
-        records = tuple(r for r in later if r.number <= max(known, named.number))
+        records = tuple(r for r in log.records() if r.number <= max(known, named.number))
     return AuditHistory(records, named)
 
 
@@ -106,10 +114,11 @@ def history_of_lines(lines: Iterable[str], name: str) -> AuditHistory:
             raise _no_export(where, "no JSON") from error
         if closing is not None:
             raise _no_export(where, "a line behind the closing one")
-        if _is_closing(value):
-            closing = _closing(cast("dict[str, Any]", value), where)
+        fields = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+        if fields.get("kind") == _CLOSING["kind"]:
+            closing = _closing(fields, where)
         else:
-            records.append(audit_from_json(value, where))
+            records.append(audit_from_json(cast("object", value), where))
     return replace(closing or AuditHistory(()), records=tuple(records))
 
 
@@ -127,40 +136,28 @@ def exported(history: AuditHistory) -> Iterable[str]:
     """
     yield from lines_of(history.records)
     head = history.head
-    yield _line(
-        {
-            "version": _VERSION,
-            "kind": _CLOSING,
-            "number": None if head is None else head.number,
-            "digest": None if head is None else head.digest,
-            "at_ms": None if head is None else head.at_ms,
-            "since_ms": history.since_ms,
-        }
-    )
+    named = (None, None, None) if head is None else (head.number, head.digest, head.at_ms)
+    yield _line({**_CLOSING, **encode(_Closing(*named, history.since_ms))})
 
 
 def _line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-def _is_closing(value: object) -> bool:
-    return isinstance(value, dict) and cast("dict[str, Any]", value).get("kind") == _CLOSING
-
-
 def _closing(value: Mapping[str, Any], where: str) -> AuditHistory:
-    """What the closing line says, without records."""
-    number, digest = value.get("number"), value.get("digest")
-    times = value.get("at_ms"), value.get("since_ms")
-    if value.get("version") != _VERSION:
+    """Return what the closing line says, without records."""
+    fields = {name: field for name, field in value.items() if name not in _CLOSING}
+    if value.get("version") != _CLOSING["version"]:
         raise _no_export(where, f"field version: {value.get('version')!r:.40}")
-    for name, time_ms in zip(("at_ms", "since_ms"), times, strict=True):
-        if time_ms is not None and type(time_ms) is not int:
-            raise _no_export(where, f"field {name}: {time_ms!r:.40}, no whole number")
-    if number is None and digest is None:
-        return AuditHistory((), None, times[1])
-    if type(number) is not int or not isinstance(digest, str):
+    try:
+        said: _Closing = decode(_Closing, fields, "")
+    except Misfit as error:
+        raise _no_export(where, f"field {error.path.removeprefix('.')}: {error.seen}") from error
+    if said.number is not None and said.digest is not None:
+        return AuditHistory((), Head(said.number, said.digest, said.at_ms), said.since_ms)
+    if said.number is not None or said.digest is not None:
         raise _no_export(where, "fields number and digest: no head")
-    return AuditHistory((), Head(number, digest, times[0]), times[1])
+    return AuditHistory((), None, said.since_ms)
 
 
 def _no_export(where: str, seen: str) -> MalformedRecord:
@@ -168,14 +165,6 @@ def _no_export(where: str, seen: str) -> MalformedRecord:
         "read an exported history",
         seen=f"{where}: {seen}",
         fix="a file that `samza-dagster verify --export` wrote",
-    )
-
-
-def decoded(log: AuditLog) -> tuple[AuditRecord, ...]:
-    """The records as they stand; raises `MalformedRecord` that names the offset and the field."""
-    return tuple(
-        audit_from_json(entry.value, f"topic {log.topic}, offset {entry.offset}")
-        for entry in log.entries()
     )
 
 

@@ -43,9 +43,11 @@ from samza_dagster.placement.state import (
     Host,
     JobState,
     Limits,
+    Move,
     Orphan,
     PlacementAsk,
     Processor,
+    SpinUp,
 )
 
 # Each with the older name that Samza reads too, where the newer isn't given.
@@ -318,11 +320,10 @@ def _asked(ask: PlacementAsk, stage: str) -> ActionView:
 
 
 def _in_flight(action: Action) -> ActionView:
-    reservation = action.reservation
     return replace(
         _asked(action.ask, action.stage.value),
-        source_host=action.source_host,
-        reserved_host=reservation.allocated_host if reservation else None,
+        source_host=None if isinstance(action, SpinUp) else action.source_host,
+        reserved_host=action.request.allocated_host if isinstance(action, Move) else None,
     )
 
 

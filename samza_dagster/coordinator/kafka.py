@@ -34,7 +34,6 @@ from samza_dagster.metadata.topics import TopicSpec
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
-from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
 
 SOURCE = "samza-dagster"
@@ -144,7 +143,7 @@ class KafkaLog:
         batch = [(to.state_topic, *encode_record(*record)) for record in (*records, *own)]
         for each in (*streamed, *stream_records):
             batch.append((to.coordinator_stream_topic, each.key_bytes(), each.value))
-        batch += [(to.audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
+        batch += [(to.audit_topic, *encode_entry(record)) for record in audited]
         return batch
 
     def _until_committed(self, call: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The audit topic of a job, read whole: what was committed, in order, as JSON objects.
+"""The audit topic of a job, read whole: what was committed, in order.
 
 Records are appended by the leading coordinator in the transaction of the state that they
 speak of, and dropped by time alone: the oldest may be gone, none in between.
@@ -9,45 +9,37 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicRecord, read_stretch
 from samza_dagster.metadata.topics import topic_config
-from samza_dagster.placement.audit_rules import CLOCKS_DIFFER_MS
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json, audit_to_json
+from samza_dagster.placement.verification import CLOCKS_DIFFER_MS
 
 DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 365 * DAY_MS
 _ANSWER_S = 7.0
 
 
-@dataclass(frozen=True)
-class AuditEntry:
-    """One record as it stands in the topic; what its fields mean is judged elsewhere."""
-
-    offset: int
-    timestamp_ms: int
-    value: Mapping[str, Any]
+def encode_entry(record: AuditRecord) -> tuple[bytes, bytes]:
+    """Return key (the record's number, so that no two are one to a compaction) and value."""
+    value = json.dumps(audit_to_json(record), separators=(",", ":"), ensure_ascii=False)
+    return str(record.number).encode(), value.encode()
 
 
-def encode_entry(value: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Key (the record's number, so that no two are one to a compaction) and value."""
-    return str(value["number"]).encode(), json.dumps(
-        value, separators=(",", ":"), ensure_ascii=False
-    ).encode()
-
-
-def decode_entry(topic: str, record: TopicRecord) -> AuditEntry:
-    """A record's value; raises `MalformedRecord` that names topic and offset."""
+def decode_entry(topic: str, record: TopicRecord) -> AuditRecord:
+    """Return the audit record; raises `MalformedRecord` that names topic and offset."""
+    where = f"topic {topic}, offset {record.offset}"
     try:
         value: object = json.loads(record.value or b"")
     except (ValueError, RecursionError) as error:
-        raise _malformed(topic, record.offset, "a value that is no JSON") from error
-    if not isinstance(value, dict):
-        raise _malformed(topic, record.offset, "a value that is no JSON object")
-    return AuditEntry(record.offset, record.timestamp_ms, cast("dict[str, Any]", value))
+        raise MalformedRecord(
+            "read the audit history",
+            seen=f"{where}: a value that is no JSON",
+            fix="find out who wrote it: only the leading coordinator may write to this topic",
+        ) from error
+    return audit_from_json(value, where)
 
 
 def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
@@ -80,17 +72,17 @@ class AuditLog:
         self._timeout_s = timeout_s
         self._end = TopicEnd(self._cluster, topic)
 
-    def entries(self) -> list[AuditEntry]:
+    def records(self) -> tuple[AuditRecord, ...]:
         """All records whose commit had returned before the call, in order of offset.
 
         A transaction that is open at the time is waited for, but not longer than a
         second. Raises `InvalidInput` when the topic doesn't exist, `MalformedRecord`
-        for one that is no JSON object, `Unreachable`.
+        that names the offset and the field, `Unreachable`.
         """
         deadline = time.monotonic() + self._timeout_s
         end, _ = self._end.settled(_ANSWER_S)
         found = read_stretch(self._cluster, self.topic, end, max(remaining_s(deadline), 1.0))
-        return [decode_entry(self.topic, record) for record in found]
+        return tuple(decode_entry(self.topic, record) for record in found)
 
     def kept_since_ms(self) -> int | None:
         """What was written at this time or later has to be in the topic still.
@@ -104,11 +96,3 @@ class AuditLog:
     def close(self) -> None:
         """Releases the connections."""
         self._end.close()
-
-
-def _malformed(topic: str, offset: int, seen: str) -> MalformedRecord:
-    return MalformedRecord(
-        "read the audit history",
-        seen=f"topic {topic}, offset {offset}: {seen}",
-        fix="find out who wrote it: only the leading coordinator may write to this topic",
-    )

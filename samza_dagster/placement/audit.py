@@ -2,129 +2,110 @@
 
 from __future__ import annotations
 
-from samza_dagster.model.own_requests import RequestKind
+from typing import Any
+
 from samza_dagster.placement import ownership, texts
-from samza_dagster.placement.certificates import AuditRecord, Predecessor
-from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
+from samza_dagster.placement.certificates import AuditRecord, Kind
+from samza_dagster.placement.draft import GroupStep
+from samza_dagster.placement.state import (
+    End,
+    Ended,
+    Fallback,
+    Incarnation,
+    Processor,
+    Role,
+    SpinUp,
+)
 
 
-def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
+def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> None:
     """Certifies a start; the caller has checked that nothing is in its way."""
-    processor_id, end = processor.processor_id, processor.last_end
-    giving_way = ownership.gives_way(group, processor_id)
-    lag = None if giving_way is None else draft.lags.get(giving_way)
-    draft.certify(
-        _record(draft, "start", group.group_id, processor_id, processor.role, incarnation).evolve(
-            why=_why(draft, group, processor, incarnation.host),
-            predecessor=None if end is None else _predecessor(end),
-            others=_others(group, processor_id),
-            left_behind=_left_behind(group, incarnation.host),
-            grouping=draft.grouping,
-            spun_up_by=_spun_up_by(group, processor_id),
-            lag_records=None if lag is None else lag.records,
-            ready_in_ms=None if lag is None else lag.ready_in_ms,
-        )
-    )
-
-
-def end(
-    draft: Draft,
-    group_id: str,
-    processor_id: str,
-    incarnation: Incarnation,
-    how: Ended,
-    evidence: str,
-) -> End:
-    """Certifies an end, and returns it for the processor's next start."""
-    # A group is named for its active; the processor itself may be gone.
-    role = Role.ACTIVE if processor_id == group_id else Role.STANDBY
-    record = _record(draft, "end", group_id, processor_id, role, incarnation)
-    draft.certify(record.evolve(how=how.value, evidence=evidence))
-    return End(
-        incarnation.execution_id, incarnation.epoch, incarnation.host, how, draft.now_ms, evidence
-    )
-
-
-def _record(
-    draft: Draft,
-    kind: str,
-    group_id: str,
-    processor_id: str,
-    role: Role,
-    incarnation: Incarnation,
-) -> AuditRecord:
-    number, previous_hash, previous_at_ms = draft.next_certificate
-    return AuditRecord(
-        number=number,
-        kind=kind,
-        at_ms=draft.now_ms,
-        deployment_id=draft.deployment_id,
-        group_id=group_id,
-        processor_id=processor_id,
-        role=role.value,
-        execution_id=incarnation.execution_id,
-        epoch=incarnation.epoch,
-        host=incarnation.host,
-        previous_hash=previous_hash,
-        previous_at_ms=previous_at_ms,
-        fencing=draft.limits.fencing.value,
-    )
-
-
-def _predecessor(end: End) -> Predecessor:
-    return Predecessor(
-        end.execution_id, end.epoch, end.host, end.how.value, end.at_ms, end.evidence
-    )
-
-
-def _why(draft: Draft, group: Group, processor: Processor, host: str) -> str:
-    processor_id = processor.processor_id
-    if group.failover is not None and group.failover.active_id == processor_id:
-        failover = group.failover
-        return f"failover to the host of {failover.standby_id}: {failover.why}"
-    starting = ownership.owner(group, processor_id, Stage.STARTING)
-    if starting is not None:
-        return f"{starting.ask.kind.value} {starting.ask.uuid} to {starting.ask.destination_host}"
-    falling_back = ownership.owner(group, processor_id, *ownership.FALLBACK)
-    if falling_back is not None:
-        return f"the way back of {falling_back.ask.uuid}"
-    standbys = [other for other in group.processors.values() if other.role is Role.STANDBY]
-    moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
-    if moved and standbys:
-        return texts.cold_start(sorted(_what_is_known(draft, standby) for standby in standbys))
-    return "it should run"
-
-
-def _spun_up_by(group: Group, processor_id: str) -> str:
-    action = group.action
-    if action is None or action.ask.kind is not RequestKind.START_STANDBY:
-        return ""
-    return action.ask.uuid if ownership.acts_on(action, processor_id, Stage.STARTING) else ""
-
-
-def _what_is_known(draft: Draft, standby: Processor) -> str:
-    """What the cold start passes over."""
-    lag = draft.lags.get(standby.processor_id)
-    behind = texts.how_far_behind(None if lag is None else lag.records)
-    return f"{standby.processor_id} is {standby.phase}, {behind}"
-
-
-def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:
+    group, processor_id, host = step.group, processor.processor_id, incarnation.host
+    place = ownership.place_taken(group, processor_id)
+    lag = None if place is None else step.lag(place.standby_id)
+    starting = ownership.starting(group, processor_id)
     others = {
         (other.processor_id, other.incarnation.host)
         for other in group.processors.values()
         if other.processor_id != processor_id and other.incarnation is not None
     }
-    others |= {(orphan.processor_id, orphan.incarnation.host) for orphan in group.orphans}
-    return tuple(sorted(others))
+    left_behind = {
+        (orphan.processor_id, orphan.incarnation.execution_id)
+        for orphan in group.orphans
+        if orphan.left_behind and orphan.incarnation.host == host
+    }
+    _certify(
+        step,
+        Kind.START,
+        processor_id,
+        incarnation,
+        why=_why(step, processor, host),
+        predecessor=processor.last_end,
+        others=tuple(
+            sorted(others | {(o.processor_id, o.incarnation.host) for o in group.orphans})
+        ),
+        left_behind=tuple(sorted(left_behind)),
+        grouping=step.draft.grouping,
+        spun_up_by=starting.ask.uuid if isinstance(starting, SpinUp) else "",
+        lag_records=None if lag is None else lag.records,
+        ready_in_ms=None if lag is None else lag.ready_in_ms,
+    )
 
 
-def _left_behind(group: Group, host: str) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        sorted(
-            (orphan.processor_id, orphan.incarnation.execution_id)
-            for orphan in group.orphans
-            if orphan.left_behind and orphan.incarnation.host == host
+def end(
+    step: GroupStep, processor_id: str, incarnation: Incarnation, how: Ended, evidence: str
+) -> End:
+    """Certifies an end, and returns it for the processor's next start."""
+    _certify(step, Kind.END, processor_id, incarnation, how=how, evidence=evidence)
+    return End(
+        incarnation.execution_id, incarnation.epoch, incarnation.host, how, step.now_ms, evidence
+    )
+
+
+def _certify(step: GroupStep, kind: Kind, processor_id: str, of: Incarnation, **said: Any) -> None:
+    number, previous_hash, previous_at_ms = step.draft.next_certificate
+    step.draft.certify(
+        AuditRecord(
+            number=number,
+            kind=kind,
+            at_ms=step.now_ms,
+            deployment_id=step.draft.deployment_id,
+            group_id=step.group_id,
+            processor_id=processor_id,
+            # A group is named for its active; the processor itself may be gone.
+            role=Role.ACTIVE if processor_id == step.group_id else Role.STANDBY,
+            execution_id=of.execution_id,
+            epoch=of.epoch,
+            host=of.host,
+            previous_hash=previous_hash,
+            previous_at_ms=previous_at_ms,
+            fencing=step.limits.fencing,
+            **said,
         )
     )
+
+
+def _why(step: GroupStep, processor: Processor, host: str) -> str:
+    group, processor_id = step.group, processor.processor_id
+    if group.failover is not None and group.failover.active_id == processor_id:
+        failover = group.failover
+        return f"failover to the host of {failover.standby_id}: {failover.why}"
+    starting = ownership.starting(group, processor_id)
+    if starting is not None:
+        return f"{starting.ask.kind.value} {starting.ask.uuid} to {starting.ask.destination_host}"
+    action = group.action
+    if isinstance(action, Fallback) and action.ask.processor_id == processor_id:
+        return f"the way back of {action.ask.uuid}"
+    standbys = [other for other in group.processors.values() if other.role is Role.STANDBY]
+    moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
+    if moved and standbys:
+        known = "; ".join(sorted(_what_is_known(step, standby) for standby in standbys))
+        return f"any host: no standby's place was to be had ({known})"
+    return "it should run"
+
+
+def _what_is_known(step: GroupStep, standby: Processor) -> str:
+    """What the cold start passes over."""
+    lag = step.lag(standby.processor_id)
+    behind = texts.how_far_behind(None if lag is None else lag.records)
+    return f"{standby.processor_id} is {standby.phase}, {behind}"

@@ -1,39 +1,38 @@
 """The audit trail of a job: a record for each start and each end, chained by hash.
 
 A start says which of the three ways of invariant 3 allowed it, and what else was
-known; `verify` checks a whole history without the cluster.
+known; `verification.verify` checks a whole history without the cluster.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from json import JSONEncoder
-from typing import Any
+from typing import Any, cast
 
-from samza_dagster.placement.record import Evolving, record
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement.codec import Misfit, decode, encode
+from samza_dagster.placement.state import End, Fencing, Role
 
+VERSION = 1
 RULES_VERSION = 1
 FIRST_HASH = ""
 _CANONICAL = JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-@record
-class Predecessor:
-    """The incarnation that owned the tasks before. `how` is a value of `state.Ended`."""
+class Kind(StrEnum):
+    """What an audit record is about."""
 
-    execution_id: str
-    epoch: int
-    host: str
-    how: str
-    at_ms: int
-    evidence: str
+    START = "start"
+    END = "end"
 
 
-@record
-class AuditRecord(Evolving):
-    """A start or an end of an incarnation (`kind` "start" or "end").
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """A start or an end of an incarnation.
 
     Of a start: `why` names what caused it, `predecessor` what it replaces (None for a
     processor's first), `others` the group's other members as processor → host (processes
@@ -49,12 +48,12 @@ class AuditRecord(Evolving):
     """
 
     number: int
-    kind: str
+    kind: Kind
     at_ms: int
     deployment_id: str
     group_id: str
     processor_id: str
-    role: str
+    role: Role
     execution_id: str
     epoch: int
     host: str
@@ -63,8 +62,8 @@ class AuditRecord(Evolving):
     why: str = ""
     how: str = ""
     evidence: str = ""
-    fencing: str = ""
-    predecessor: Predecessor | None = None
+    fencing: Fencing = Fencing.LEASE
+    predecessor: End | None = None
     others: tuple[tuple[str, str], ...] = ()
     lag_records: int | None = None
     ready_in_ms: int | None = None
@@ -75,40 +74,56 @@ class AuditRecord(Evolving):
     spun_up_by: str = ""
 
 
-LEFT_OUT: Mapping[str, Any] = {
-    "left_behind": (),
-    "previous_at_ms": None,
-    "grouping": "",
-    "spun_up_by": "",
-}
-"""Fields that say nothing by these values: JSON and digest are without them then."""
-_FIELDS, _OF_PREDECESSOR = (
-    tuple(known.name for known in fields(kind)) for kind in (AuditRecord, Predecessor)
-)
-
-
-def content_of(record: AuditRecord) -> dict[str, Any]:
-    """Its fields by name, as JSON takes them, without those that are left out."""
-    content = _fields_of(record, _FIELDS)
-    for name, nothing in LEFT_OUT.items():
-        if content[name] == nothing:
-            del content[name]
-    if record.predecessor is not None:
-        content["predecessor"] = _fields_of(record.predecessor, _OF_PREDECESSOR)
-    return content
-
-
-def _fields_of(value: AuditRecord | Predecessor, names: Iterable[str]) -> dict[str, Any]:
-    """As `asdict` gives them, at a fifth of its cost."""
-    return {name: getattr(value, name) for name in names}
+_LEFT_OUT = ("left_behind", "previous_at_ms", "grouping", "spun_up_by")
+"""Fields that JSON and digest are without unless they say anything."""
 
 
 def digest_of(record: AuditRecord) -> str:
-    """SHA-256 of the record in canonical JSON, `digest` itself left out.
+    """Return the SHA-256 of the record in canonical JSON, `digest` itself left out.
 
     Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII; those of
-    `LEFT_OUT` only if they say anything.
+    `_LEFT_OUT` only if they say anything.
     """
-    content = content_of(record)
+    content = _content(record)
     del content["digest"]
     return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
+
+
+def audit_to_json(record: AuditRecord) -> dict[str, Any]:
+    """Return the record as the JSON object of the audit topic and of an exported history."""
+    return {"version": VERSION, **_content(record)}
+
+
+def audit_from_json(value: object, where: str) -> AuditRecord:
+    """Return the record of `audit_to_json`.
+
+    `where` says for a person which one it is (topic and offset, file and line). Raises
+    `MalformedRecord` that names it, the field, and what is wrong: an unknown version, an
+    unknown or missing field, a wrong type or word. What the record means `verification` judges.
+    """
+    if not isinstance(value, Mapping):
+        raise _malformed(where, f"{value!r:.40}, no JSON object")
+    fields = dict(cast("Mapping[str, Any]", value))
+    version = fields.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        raise _malformed(where, f"{version!r:.40} instead of {VERSION}", ", field version")
+    try:
+        return decode(AuditRecord, fields, "")
+    except Misfit as error:
+        raise _malformed(where, error.seen, f", field {error.path.removeprefix('.')}") from error
+
+
+def _content(record: AuditRecord) -> dict[str, Any]:
+    content = encode(record)
+    for name in _LEFT_OUT:
+        if content[name] in ("", [], None):
+            del content[name]
+    return content
+
+
+def _malformed(where: str, seen: str, field: str = "") -> MalformedRecord:
+    return MalformedRecord(
+        "read an audit record",
+        seen=f"{where}{field}: {seen}",
+        fix=f"a record of version {VERSION} as this release writes it",
+    )

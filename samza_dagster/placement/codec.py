@@ -17,13 +17,16 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState
+from samza_dagster.placement.state import Action, Group, Host, JobState
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
+# A record of one of these says which it is.
+_KINDS = {kind.__name__: kind for kind in get_args(Action)}
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, int, bool})
+_IN_WORDS: dict[type, str] = {str: "text", int: "whole number", list: "array", dict: "JSON object"}
 
 
 class Misfit(Exception):
@@ -79,8 +82,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
-        return {name: encode(getattr(value, name)) for name in names}
+        encoded = {name: encode(getattr(value, name)) for name in _names(type(value))}
+        kind = type(value).__name__
+        return {"kind": kind, **encoded} if kind in _KINDS else encoded
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, frozenset):
@@ -96,14 +100,16 @@ def decode(kind: Any, value: Any, path: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        (inner,) = [option for option in args if option is not type(None)]
-        return decode(inner, value, path)
+        options = [option for option in args if option is not type(None)]
+        return _decode_kind(value, path) if options[1:] else decode(options[0], value, path)
     if origin in (tuple, frozenset):
-        entries = cast("list[Any]", expect(list, value, path))
+        entries = cast("list[Any]", _expect(list, value, path))
+        if origin is tuple and args[-1] is not Ellipsis and len(entries) != len(args):
+            raise Misfit(path, f"{value!r:.40}, no array of {len(args)}")
         found = [decode(args[0], entry, f"{path}[{place}]") for place, entry in enumerate(entries)]
         return frozenset(found) if origin is frozenset else tuple(found)
     if origin is not None and issubclass(origin, Mapping):
-        given = cast("dict[str, Any]", expect(dict, value, path))
+        given = cast("dict[str, Any]", _expect(dict, value, path))
         return {key: decode(args[1], entry, f"{path}.{key}") for key, entry in given.items()}
     if dataclasses.is_dataclass(kind):
         return _decode_class(cast("type[Any]", kind), value, path)
@@ -111,36 +117,53 @@ def decode(kind: Any, value: Any, path: str) -> Any:
         try:
             return kind(value)
         except ValueError as error:
-            raise Misfit(path, f"{value!r}") from error
-    return expect(kind, value, path)
+            raise Misfit(path, f"{value!r:.40}") from error
+    return _expect(kind, value, path)
 
 
-def expect(kind: type[T], value: Any, path: str) -> T:
-    """The value, which is of that type; raises `Misfit` when it isn't."""
+def _expect(kind: type[T], value: Any, path: str) -> T:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise Misfit(path, f"{value!r}, not a {kind.__name__}")
+        raise Misfit(path, f"{value!r:.40}, no {_IN_WORDS.get(kind, kind.__name__)}")
     return value
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Field → its type."""
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name != "index")
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """Return the type of each field."""
     return get_type_hints(kind)
 
 
+def _decode_kind(value: Any, path: str) -> Any:
+    fields = dict(cast("dict[str, Any]", _expect(dict, value, path)))
+    kind = fields.pop("kind", None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise Misfit(f"{path}.kind", f"{kind!r:.40}, no kind of action")
+    return _decode_class(_KINDS[kind], fields, path)
+
+
+@cache
+def _required(kind: type[Any]) -> frozenset[str]:
+    missing = dataclasses.MISSING
+    return frozenset(
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.default is missing and f.default_factory is missing
+    )
+
+
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
-    fields = cast("dict[str, Any]", expect(dict, value, path))
+    fields = cast("dict[str, Any]", _expect(dict, value, path))
     hints = _hints(kind)
-    unknown = sorted(fields.keys() - hints.keys())
-    if unknown:
-        raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
-    decoded: dict[str, Any] = {}
-    for key, entry in fields.items():
-        decoded[key] = decode(hints[key], entry, f"{path}.{key}")
-    try:
-        return kind(**decoded)
-    except TypeError as error:
-        raise Misfit(path, str(error)) from error
+    if unknown := fields.keys() - _names(kind):
+        raise Misfit(f"{path}.{min(unknown)}", "a field that this release doesn't know")
+    if missing := _required(kind) - fields.keys():
+        raise Misfit(f"{path}.{min(missing)}", "missing")
+    return kind(**{name: decode(hints[name], fields[name], f"{path}.{name}") for name in fields})
 
 
 def _read(kind: type[T], value: Any, path: str) -> T:

@@ -6,11 +6,12 @@ after that transaction has committed, and are idempotent by request or execution
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.record import record
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestResource:
     """Effect: hold memory and cores on `host` (None: the freest not excluded).
 
@@ -31,14 +32,14 @@ class RequestResource:
     urgent: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReleaseResource:
     """Effect: give it back, or end the request."""
 
     request_id: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StartContainer:
     """Effect: start this incarnation on the resource that `request_id` holds."""
 
@@ -48,7 +49,7 @@ class StartContainer:
     request_id: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StopContainer:
     """Effect: stop this incarnation and confirm its death."""
 
@@ -56,7 +57,7 @@ class StopContainer:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ForgetContainer:
     """Effect: the agent may drop its record of a dead incarnation."""
 
@@ -64,7 +65,7 @@ class ForgetContainer:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FencePrincipal:
     """Effect: have the brokers refuse this incarnation's principal; answered when they do."""
 
@@ -72,7 +73,7 @@ class FencePrincipal:
     execution_id: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WriteResponse:
     """Projection: a response on the coordinator stream; for a request of our `own`, on our topic.
 
@@ -95,7 +96,7 @@ class WriteResponse:
     refers_to: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class DeleteRequest:
     """Projection: the request was taken; its key is tombstoned, where it was read."""
 
@@ -103,7 +104,7 @@ class DeleteRequest:
     own: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WriteLocality:
     """Projection: processor → host on the coordinator stream."""
 
@@ -111,21 +112,21 @@ class WriteLocality:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class DeleteLocality:
     """Projection: the processor has no host any more."""
 
     processor_id: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RecordCertificate:
     """Projection: an audit record, appended to the job's audit topic."""
 
     record: AuditRecord
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CountMetric:
     """Effect: one more of `name` (Samza's metric names)."""
 

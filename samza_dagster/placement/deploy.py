@@ -6,14 +6,14 @@ from samza_dagster.placement import (
     containers,
     failover,
     failures,
-    orphans,
+    hosts,
     ownership,
     responses,
     texts,
 )
-from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.draft import Draft, GroupStep
 from samza_dagster.placement.events import JobDeployed
-from samza_dagster.placement.state import Group, Phase, Processor, Role
+from samza_dagster.placement.state import Fallback, Group, Phase, Processor, Role
 
 
 def deployed(draft: Draft, event: JobDeployed) -> None:
@@ -25,35 +25,35 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
         return
     _regroup(draft, event)
     for group in tuple(draft.groups()):
-        _abandon(draft, group.group_id, texts.deployment_ended(event.deployment_id))
-        orphans.outlived(draft, group.group_id, event.limits.fencing)
-        for processor_id in tuple(group.processors):
-            _withdraw(draft, group.group_id, processor_id, event)
+        step = draft.at(group.group_id)
+        _abandon(step, texts.failed(f"deployment {event.deployment_id} began"))
+        hosts.outlive_orphans(step, event.limits.fencing)
+        for processor_id in group.processors:
+            _withdraw(step, processor_id, event)
     draft.deployment_id = event.deployment_id
     draft.limits = event.limits
     for group_id, processor_ids in event.groups.items():
-        if draft.find_group(group_id) is None:
-            draft.put_group(Group(group_id, {}))
+        step = draft.at(group_id)
+        if step.found is None:
+            step.put(Group(group_id, {}))
         for place, processor_id in enumerate(processor_ids):
-            if processor_id not in draft.group(group_id).processors:
+            if processor_id not in step.group.processors:
                 role = Role.ACTIVE if place == 0 else Role.STANDBY
-                _add(draft, group_id, processor_id, role, event)
+                _add(step, processor_id, role, event)
 
 
 def start_turns(draft: Draft) -> None:
     """Asks for resources while fewer than the limit are being started.
 
-    First those with the fewest tries since they last ran, then actives, then who has
-    waited longest: a processor that no host can take holds nobody else up.
+    In the order of `Turn`: a processor that no host can take holds nobody else up.
     """
     while draft.index.starting < draft.limits.max_concurrent_starts:
         turn = draft.index.next_turn(draft.now_ms)
         if turn is None:
             return
-        group_id, processor_id = turn
-        processor = draft.processor(group_id, processor_id)
-        preferred = containers.preferred_host(draft, processor)
-        failover.go(draft, group_id, processor_id, preferred)
+        step = draft.at(turn.group_id)
+        preferred = containers.preferred_host(step, step.processor(turn.processor_id))
+        failover.go(step, turn.processor_id, preferred)
 
 
 def regrouping_over(draft: Draft) -> None:
@@ -80,59 +80,56 @@ def _regroup(draft: Draft, event: JobDeployed) -> None:
     draft.grouping = event.grouping
 
 
-def _abandon(draft: Draft, group_id: str, message: str) -> None:
+def _abandon(step: GroupStep, message: str) -> None:
     """Ends the group's action and failover, and fails all that wait."""
-    group = draft.group(group_id)
-    action = group.action
-    draft.put_failover(group_id, None)
+    action, queue = step.action, step.group.queue
+    step.put_failover(None)
     if action is not None:
-        responses.give_back(draft, action)
-        if action.stage not in ownership.FALLBACK:
-            responses.fail(draft, group_id, action, message)
-        draft.put_action(group_id, None)
-    for ask in group.queue:
-        responses.write(draft, ask, texts.FAILED, message)
-    if group.queue:
-        draft.put_queue(group_id, ())
+        responses.give_back(step, action)
+    if isinstance(action, Fallback):
+        step.put_action(None)
+    elif action is not None:
+        responses.fail(step, action, message)
+    for ask in queue:
+        responses.write(step.draft, ask, texts.FAILED, message)
+    if queue:
+        step.put_queue(())
 
 
-def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed) -> None:
-    wanted = processor_id in event.groups.get(group_id, ())
-    containers.drop_request(draft, group_id, processor_id)
-    processor = draft.processor(group_id, processor_id)
+def _withdraw(step: GroupStep, processor_id: str, event: JobDeployed) -> None:
+    wanted = processor_id in event.groups.get(step.group_id, ())
+    containers.drop_request(step, processor_id)
+    processor = step.processor(processor_id)
     if processor.incarnation is None and not wanted:
-        draft.remove_processor(group_id, processor_id)
+        step.remove_processor(processor_id)
         return
-    draft.put_processor(
-        group_id,
-        processor.evolve(
-            wanted=wanted,
-            extra=False,
-            attempts=0,
-            avoid_hosts=(),
-            failed_at_ms=(),
-            stalled_at_ms=(),
-            unplaced=False,
-            sought=(),
-            not_before_ms=min(processor.not_before_ms, draft.now_ms + failures.LONGEST_PAUSE_MS),
-        ),
+    step.change(
+        processor_id,
+        wanted=wanted,
+        extra=False,
+        attempts=0,
+        avoid_hosts=(),
+        failed_at_ms=(),
+        stalled_at_ms=(),
+        unplaced=False,
+        sought=(),
+        not_before_ms=min(processor.not_before_ms, step.now_ms + failures.LONGEST_PAUSE_MS),
     )
     if processor.phase in (Phase.STARTING, Phase.RUNNING):
-        containers.stop(draft, group_id, processor_id)
+        containers.stop(step, processor_id)
 
 
-def _add(draft: Draft, group_id: str, processor_id: str, role: Role, event: JobDeployed) -> None:
+def _add(step: GroupStep, processor_id: str, role: Role, event: JobDeployed) -> None:
     # One that an earlier deployment had may have left an orphan, which it then follows.
-    own = [g for g in draft.group(group_id).orphans if g.processor_id == processor_id]
-    draft.put_processor(
-        group_id,
+    own = [g for g in step.group.orphans if g.processor_id == processor_id]
+    step.put_processor(
         Processor(
             processor_id,
             role,
             Phase.WAITING,
             last_end=ownership.newest_end(*(orphan.end for orphan in own)),
             last_seen_host=event.last_seen_hosts.get(processor_id),
-            waiting_since_ms=draft.now_ms,
-            not_before_ms=draft.now_ms,
-        ),
+            waiting_since_ms=step.now_ms,
+            not_before_ms=step.now_ms,
+        )
     )

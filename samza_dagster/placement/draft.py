@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from immutables import Map
 
 from samza_dagster.placement import journal, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
-from samza_dagster.placement.index_draft import IndexDraft
+from samza_dagster.placement.index import Index
+from samza_dagster.placement.indexing import follow, with_host
 from samza_dagster.placement.state import (
     Action,
+    End,
     Failover,
     Group,
     Host,
@@ -34,8 +38,9 @@ class Draft:
 
     def __init__(self, state: JobState, at_ms: int) -> None:
         self._before = state
-        self._changed: dict[str, Group | None] = {}
-        self._index = IndexDraft(state.index)
+        self._steps: dict[str, GroupStep] = {}
+        self._index = state.index
+        self._unindexed: dict[str, Group | None] = {}
         self._hosts = state.hosts
         self._commands: list[Command] = []
         self._next_epoch = state.next_epoch
@@ -68,42 +73,48 @@ class Draft:
         return self._hosts
 
     @property
-    def index(self) -> IndexDraft:
+    def index(self) -> Index:
         """The index, true for the groups as they are now."""
-        index = self._index
-        if index.touched:
-            index.refresh()
-        return index
+        if self._unindexed:
+            self._index = follow(self._index, self._unindexed)
+            self._unindexed = {}
+        return self._index
+
+    @property
+    def lost_hosts(self) -> frozenset[str]:
+        """Hosts that are known and silent."""
+        return self._index.lost_hosts
+
+    def at(self, group_id: str) -> GroupStep:
+        """The step of one group, which may be new."""
+        step = self._steps.get(group_id)
+        if step is None:
+            step = GroupStep(self, group_id, self._before.groups.get(group_id))
+            self._steps[group_id] = step
+        return step
+
+    def touch(self, step: GroupStep) -> None:
+        """Notes that a group has changed."""
+        self._unindexed[step.group_id] = step.found
+        if step.found is not None:
+            self.unsettled.add(step.group_id)
 
     def groups(self) -> Iterator[Group]:
         """Every group as it is now, by id; a walk over all of them: for rare events alone."""
-        for group_id in sorted(set(self._before.groups) | self._changed.keys()):
-            group = self.find_group(group_id)
-            if group is not None:
-                yield group
+        for group_id in sorted(set(self._before.groups) | self._steps.keys()):
+            found = self.at(group_id).found
+            if found is not None:
+                yield found
 
-    def find_group(self, group_id: str) -> Group | None:
-        """One group as it is now, if there is one."""
-        if group_id in self._changed:
-            return self._changed[group_id]
-        return self._before.groups.get(group_id)
-
-    def group(self, group_id: str) -> Group:
-        """One group as it is now."""
-        changed = self._changed
-        group = changed[group_id] if group_id in changed else self._before.groups.get(group_id)
-        assert group is not None, f"no group {group_id}"
-        return group
-
-    def group_of_id(self, identifier: str) -> Group | None:
+    def of_id(self, identifier: str) -> GroupStep | None:
         """The group that a request uuid, resource request or execution id belongs to."""
         group_id = self.index.by_id.get(identifier)
-        return None if group_id is None else self.group(group_id)
+        return None if group_id is None else self.at(group_id)
 
-    def group_with(self, processor_id: str) -> Group | None:
+    def with_member(self, processor_id: str) -> GroupStep | None:
         """The group of which this processor is a member, wanted running."""
         group_id = self.index.by_processor.get(processor_id)
-        return None if group_id is None else self.group(group_id)
+        return None if group_id is None else self.at(group_id)
 
     def note_lags(self, lags: Iterable[Lag]) -> None:
         """Newer samples; of a processor that was, or is being, removed there is none."""
@@ -112,67 +123,15 @@ class Draft:
         if fresh:
             self.lags = self.lags.update(fresh)
 
-    def processor(self, group_id: str, processor_id: str) -> Processor:
-        """One processor as it is now."""
-        return self.group(group_id).processors[processor_id]
-
-    def put_group(self, group: Group) -> None:
-        """Adds or replaces a group."""
-        group_id = group.group_id
-        self._changed[group_id] = group
-        self._index.touched[group_id] = group
-        self.unsettled.add(group_id)
-
-    def put_processor(self, group_id: str, processor: Processor) -> None:
-        """Adds or replaces a processor of a group."""
-        group = self.group(group_id)
-        processors = {**group.processors, processor.processor_id: processor}
-        self.put_group(group.evolve(processors=processors))
-
-    def remove_processor(self, group_id: str, processor_id: str) -> None:
-        """Drops a processor, and its group when nothing is left of it.
-
-        Its orphans keep how it ended last, should a later deployment have it again. Its lag is
-        nobody's.
-        """
-        group = self.group(group_id)
-        last_end = group.processors[processor_id].last_end
-        orphans = tuple(
-            orphan.evolve(end=ownership.newest_end(orphan.end, last_end))
-            if orphan.processor_id == processor_id
-            else orphan
-            for orphan in group.orphans
-        )
-        self.lags = self.lags.delete(processor_id) if processor_id in self.lags else self.lags
-        left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        self._put_or_drop(group.evolve(processors=left, orphans=orphans))
-
-    def put_orphans(self, group_id: str, orphans: tuple[Orphan, ...]) -> None:
-        """Replaces the orphans of a group."""
-        self._put_or_drop(self.group(group_id).evolve(orphans=orphans))
-
-    def put_action(self, group_id: str, action: Action | None) -> None:
-        """Sets or ends the action of a group."""
-        self._put_or_drop(self.group(group_id).evolve(action=action))
-
-    def put_failover(self, group_id: str, failover: Failover | None) -> None:
-        """Sets or ends the failover of a group."""
-        self.put_group(self.group(group_id).evolve(failover=failover))
-
-    def put_queue(self, group_id: str, queue: tuple[PlacementAsk, ...]) -> None:
-        """Replaces the queue of a group."""
-        self._put_or_drop(self.group(group_id).evolve(queue=queue))
-
-    def forbidden_hosts(self, group_id: str, processor_id: str) -> set[str]:
-        """Every host that a processor of the group may not be on now."""
-        return rules.forbidden_hosts(
-            self.group(group_id), self._hosts, self._index.lost_hosts, processor_id
-        )
+    def forget_lag(self, processor_id: str) -> None:
+        """Drops a processor's sample: it is of an incarnation that is over."""
+        if processor_id in self.lags:
+            self.lags = self.lags.delete(processor_id)
 
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
         self._hosts = self._hosts.set(host.host, host)
-        self._index.put_host(host, self.limits.host_timeout_ms)
+        self._index = with_host(self._index, host)
 
     def knows(self, uuid: str) -> bool:
         """Whether a request was seen before: remembered, or still in flight."""
@@ -181,24 +140,26 @@ class Draft:
     def remember(self, uuid: str) -> None:
         """Adds a request uuid; beyond the limit the oldest is forgotten."""
         self._uuids = self._uuids.set(uuid, self._next_uuid)
-        self._index.uuid_order = self._index.uuid_order.set(self._next_uuid, uuid)
+        order = self._index.uuid_order.set(self._next_uuid, uuid)
         self._next_uuid += 1
         while len(self._uuids) > max(0, self.limits.remembered_uuids):
             place = self._next_uuid - len(self._uuids)
-            self._uuids = self._uuids.delete(self._index.uuid_order[place])
-            self._index.uuid_order = self._index.uuid_order.delete(place)
+            self._uuids = self._uuids.delete(order[place])
+            order = order.delete(place)
+        self._index = self._index._replace(uuid_order=order)
 
     def remember_refused(self, uuid: str) -> None:
         """The same for one that was answered without the reducer, unless it is known."""
         if self.knows(uuid):
             return
         self._refused = self._refused.set(uuid, self._next_refused)
-        self._index.refused_order = self._index.refused_order.set(self._next_refused, uuid)
+        order = self._index.refused_order.set(self._next_refused, uuid)
         self._next_refused += 1
         while len(self._refused) > max(0, self.limits.remembered_uuids):
             place = self._next_refused - len(self._refused)
-            self._refused = self._refused.delete(self._index.refused_order[place])
-            self._index.refused_order = self._index.refused_order.delete(place)
+            self._refused = self._refused.delete(order[place])
+            order = order.delete(place)
+        self._index = self._index._replace(refused_order=order)
 
     def emit(self, *commands: Command) -> None:
         """Adds commands in order."""
@@ -211,7 +172,7 @@ class Draft:
 
     def certify(self, record: AuditRecord) -> None:
         """Appends an audit record, made for its place in the chain, with its digest."""
-        record = record.evolve(digest=digest_of(record))
+        record = replace(record, digest=digest_of(record))
         self._certificates, self._certificate_hash = record.number, record.digest
         self._certificate_at_ms = record.at_ms
         self.emit(RecordCertificate(record))
@@ -246,15 +207,15 @@ class Draft:
 
     def result(self) -> JobState:
         """The state as the step has made it."""
-        before = self._before.groups
-        after = before
-        if self._changed:
+        before = after = self._before.groups
+        steps = self._steps.items()
+        changed = [(key, it.found) for key, it in steps if it.found is not before.get(key)]
+        if changed:
             with before.mutate() as groups:
-                for group_id, group in self._changed.items():
+                for group_id, group in changed:
                     earlier = before.get(group_id)
                     if group is None:
-                        if earlier is not None:
-                            del groups[group_id]
+                        del groups[group_id]
                     elif earlier != group:
                         groups[group_id] = group.evolve(sequence=group.sequence + 1)
                 after = groups.finish()
@@ -278,7 +239,7 @@ class Draft:
             self._refused,
             self._next_refused,
             self._certificate_at_ms,
-            self._index.result(self.now_ms),
+            self.index,
         )
 
     @property
@@ -286,12 +247,136 @@ class Draft:
         """The commands so far, in order."""
         return tuple(self._commands)
 
+
+class GroupStep:
+    """One group within a step: what it is by now, and how it changes.
+
+    There is one for each group of a `Draft`, so `group` is always the newest.
+    """
+
+    __slots__ = ("draft", "found", "group_id")
+
+    def __init__(self, draft: Draft, group_id: str, found: Group | None) -> None:
+        self.draft = draft
+        self.group_id = group_id
+        # None when nothing is left of the group, or it isn't there yet.
+        self.found = found
+
+    @property
+    def group(self) -> Group:
+        """The group as it is now."""
+        assert self.found is not None, f"no group {self.group_id}"
+        return self.found
+
+    @property
+    def action(self) -> Action | None:
+        """The group's action as it is now; None also when nothing is left of the group."""
+        return None if self.found is None else self.found.action
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the step."""
+        return self.draft.now_ms
+
+    @property
+    def hosts(self) -> Map[str, Host]:
+        """Every known host as it is now."""
+        return self.draft.hosts
+
+    @property
+    def limits(self) -> Limits:
+        """The job's bounds."""
+        return self.draft.limits
+
+    def emit(self, *commands: Command) -> None:
+        """Adds commands in order."""
+        self.draft.emit(*commands)
+
+    def processor(self, processor_id: str) -> Processor:
+        """One processor as it is now."""
+        return self.group.processors[processor_id]
+
+    def lag(self, processor_id: str) -> Lag | None:
+        """The newest sample of a standby."""
+        return self.draft.lags.get(processor_id)
+
+    def forbidden_hosts(self, processor_id: str) -> set[str]:
+        """Every host that a processor of the group may not be on now."""
+        lost = self.draft.lost_hosts
+        return rules.forbidden_hosts(self.group, self.hosts, lost, processor_id)
+
+    def put(self, group: Group) -> None:
+        """Adds or replaces the group."""
+        self.found = group
+        self.draft.touch(self)
+
+    def put_processor(self, processor: Processor) -> None:
+        """Adds or replaces a processor."""
+        processors = {**self.group.processors, processor.processor_id: processor}
+        self.put(self.group.evolve(processors=processors))
+
+    def change(self, processor_id: str, **changes: Any) -> None:
+        """Changes fields of a processor."""
+        self.put_processor(self.processor(processor_id).evolve(**changes))
+
+    def remove_processor(self, processor_id: str) -> None:
+        """Drops a processor, and the group when nothing is left of it.
+
+        Its orphans keep how it ended last, should a later deployment have it again. Its lag is
+        nobody's.
+        """
+        last_end = self.processor(processor_id).last_end
+        orphans = _remembering(self.group.orphans, processor_id, last_end)
+        self.draft.forget_lag(processor_id)
+        left = {pid: p for pid, p in self.group.processors.items() if pid != processor_id}
+        self._put_or_drop(self.group.evolve(processors=left, orphans=orphans))
+
+    def add_orphan(self, orphan: Orphan) -> None:
+        """Adds an orphan to the group."""
+        self.put(self.group.evolve(orphans=(*self.group.orphans, orphan)))
+
+    def put_orphan(self, orphan: Orphan) -> None:
+        """Replaces the orphan that is the same incarnation."""
+        execution_id = orphan.incarnation.execution_id
+        others = self.group.orphans
+        orphans = (orphan if o.incarnation.execution_id == execution_id else o for o in others)
+        self.put(self.group.evolve(orphans=tuple(orphans)))
+
+    def drop_orphan(self, gone: Orphan, last_end: End | None = None) -> None:
+        """Drops an orphan; others of its processor remember how that ended last."""
+        execution_id = gone.incarnation.execution_id
+        others = (o for o in self.group.orphans if o.incarnation.execution_id != execution_id)
+        orphans = _remembering(others, gone.processor_id, last_end)
+        self._put_or_drop(self.group.evolve(orphans=orphans))
+
+    def put_action(self, action: Action | None) -> None:
+        """Sets or ends the group's action."""
+        self._put_or_drop(self.group.evolve(action=action))
+
+    def put_failover(self, failover: Failover | None) -> None:
+        """Sets or ends the group's failover."""
+        self.put(self.group.evolve(failover=failover))
+
+    def put_queue(self, queue: tuple[PlacementAsk, ...]) -> None:
+        """Replaces the group's queue."""
+        self._put_or_drop(self.group.evolve(queue=queue))
+
     def _put_or_drop(self, group: Group) -> None:
-        if group.processors or group.orphans or group.action or group.queue:
-            self.put_group(group)
-            return
-        self._changed[group.group_id] = None
-        self._index.touched[group.group_id] = None
+        kept = group.processors or group.orphans or group.action or group.queue
+        self.found = group if kept else None
+        self.draft.touch(self)
+
+
+def _remembering(
+    orphans: Iterable[Orphan], processor_id: str, last_end: End | None
+) -> tuple[Orphan, ...]:
+    """The orphans; those of this processor know how its newest incarnation ended."""
+    return tuple(
+        orphan.evolve(end=ownership.newest_end(orphan.end, last_end))
+        if orphan.processor_id == processor_id
+        else orphan
+        for orphan in orphans
+    )
 
 
 @cache

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from samza_dagster.placement.record import record
 from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JobDeployed:
     """A deployment begins: group → its processors (the active's id first), last known hosts.
 
@@ -26,14 +26,14 @@ class JobDeployed:
     grouping: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CoordinatorRestarted:
     """A coordinator took over with this state; commands may have been lost after their commit."""
 
     at_ms: int
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestArrived:
     """A placement request was read from the coordinator stream or from our own topic.
 
@@ -46,7 +46,7 @@ class RequestArrived:
     no_start_because: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestRefused:
     """A request was answered and deleted without the reducer, in the commit of this step.
 
@@ -58,7 +58,7 @@ class RequestRefused:
     uuid: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HostRegistered:
     """An agent named every incarnation that it has in its journal, dead ones included.
 
@@ -75,7 +75,7 @@ class HostRegistered:
     boot_id: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HostLost:
     """No word from the host's agent for longer than the limit.
 
@@ -88,7 +88,7 @@ class HostLost:
     last_grant_ms: int
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResourceAllocated:
     """The cluster holds the resource on `host`."""
 
@@ -97,7 +97,7 @@ class ResourceAllocated:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestExpired:
     """The cluster couldn't hold it in time; `why` is for a person."""
 
@@ -106,7 +106,7 @@ class RequestExpired:
     why: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ContainerLaunched:
     """The process exists."""
 
@@ -115,7 +115,7 @@ class ContainerLaunched:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ContainerCheckedIn:
     """It runs, read its JobModel and sent a heartbeat."""
 
@@ -124,7 +124,7 @@ class ContainerCheckedIn:
     host: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StartFailed:
     """No process of this incarnation exists, nor will one."""
 
@@ -134,7 +134,7 @@ class StartFailed:
     why: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ContainerStopped:
     """Its agent saw the process dead, or answered a stop: it has no such process."""
 
@@ -144,7 +144,7 @@ class ContainerStopped:
     exit_status: int | None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StopFailed:
     """The process lives on in spite of SIGKILL."""
 
@@ -154,7 +154,7 @@ class StopFailed:
     why: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PrincipalFenced:
     """The brokers acknowledged that they refuse this incarnation's principal."""
 
@@ -162,7 +162,7 @@ class PrincipalFenced:
     execution_id: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class LagObserved:
     """How far standbys are behind, as last measured; others keep their last sample."""
 
@@ -170,7 +170,7 @@ class LagObserved:
     lags: tuple[Lag, ...]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StandbyStalled:
     """A standby's process is alive, but it applies nothing while its changelog grows.
 
@@ -183,7 +183,7 @@ class StandbyStalled:
     for_ms: int = 0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """A deadline may have been reached."""
 

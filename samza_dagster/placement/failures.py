@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samza_dagster.placement.commands import CountMetric
-from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.draft import GroupStep
 from samza_dagster.placement.state import Limits, Processor, Role
 
 # Pause before a start that follows failed ones, times their number.
@@ -11,31 +11,27 @@ ATTEMPT_PAUSE_MS = 500
 LONGEST_PAUSE_MS = 30_000
 
 
-def count_death(draft: Draft, group_id: str, processor_id: str) -> None:
+def count_death(step: GroupStep, processor_id: str) -> None:
     """One more container that ended unasked."""
-    processor = draft.processor(group_id, processor_id)
-    kept = draft.limits.retry_count + 1
-    recent = (*_recent(processor, draft.now_ms, draft.limits), draft.now_ms)[-kept:]
+    processor = step.processor(processor_id)
+    kept = step.limits.retry_count + 1
+    recent = (*_recent(processor, step.now_ms, step.limits), step.now_ms)[-kept:]
     active = processor.role is Role.ACTIVE
-    draft.put_processor(
-        group_id,
-        processor.evolve(failures=processor.failures + 1, failed_at_ms=recent, unplaced=active),
-    )
-    draft.emit(
+    step.change(processor_id, failures=processor.failures + 1, failed_at_ms=recent, unplaced=active)
+    step.emit(
         CountMetric("failed-containers"),
         CountMetric("active-failures" if active else "standby-failures"),
     )
 
 
-def count_failed_start(draft: Draft, group_id: str, started: Processor) -> None:
+def count_failed_start(step: GroupStep, started: Processor) -> None:
     """One more start that never checked in; the next tries avoid its host."""
-    processor = draft.processor(group_id, started.processor_id)
+    processor_id = started.processor_id
+    processor = step.processor(processor_id)
     assert started.incarnation is not None
     avoid = avoiding(processor, started.incarnation.host)
-    draft.put_processor(
-        group_id, processor.evolve(attempts=processor.attempts + 1, avoid_hosts=avoid)
-    )
-    count_death(draft, group_id, started.processor_id)
+    step.change(processor_id, attempts=processor.attempts + 1, avoid_hosts=avoid)
+    count_death(step, processor_id)
 
 
 def avoiding(processor: Processor, host: str) -> tuple[str, ...]:
@@ -43,9 +39,9 @@ def avoiding(processor: Processor, host: str) -> tuple[str, ...]:
     return (*(other for other in processor.avoid_hosts if other != host), host)
 
 
-def pause_ms(processor: Processor, now_ms: int, limits: Limits) -> int:
+def pause_ms(step: GroupStep, processor: Processor) -> int:
     """How long the next start waits: for failed tries a little, while flapping the longest."""
-    if is_flapping(processor, now_ms, limits):
+    if is_flapping(processor, step.now_ms, step.limits):
         return LONGEST_PAUSE_MS
     return min(LONGEST_PAUSE_MS, ATTEMPT_PAUSE_MS * processor.attempts)
 

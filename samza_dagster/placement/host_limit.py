@@ -11,51 +11,61 @@ from collections import Counter
 from collections.abc import Iterable
 
 from samza_dagster.model import naming
-from samza_dagster.placement.draft import Draft
+from samza_dagster.placement import rules
+from samza_dagster.placement.draft import Draft, GroupStep
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import Action, ResourceRequest
+from samza_dagster.placement.state import (
+    Action,
+    Move,
+    ResourceRequest,
+    SpinUp,
+    Start,
+    Swap,
+    request_of,
+)
 
 ACTIONS_PER_HOST = "actions-per-host"
+# How many hosts an answer names; a lost rack may leave out hundreds.
+_MOST_NAMED = 10
 
 
 def _touching(draft: Draft, but: str = "") -> Counter[str]:
     """How many actions touch each host, without that of the group `but`."""
     counts: Counter[str] = Counter()
     for group_id in draft.index.acting:
-        action = draft.group(group_id).action
+        action = draft.at(group_id).action
         if action is not None and group_id != but:
             counts.update(_touched(action))
     return counts
 
 
-def full_hosts(draft: Draft, group_id: str) -> set[str]:
+def full_hosts(step: GroupStep) -> set[str]:
     """Hosts that as many actions of other groups touch as may."""
-    limit = draft.limits.max_actions_per_host
-    return {host for host, count in _touching(draft, group_id).items() if count >= limit}
+    limit = step.limits.max_actions_per_host
+    return {host for host, count in _touching(step.draft, step.group_id).items() if count >= limit}
 
 
-def full(draft: Draft, group_id: str, request: ResourceRequest, host: str) -> Violation | None:
+def excluded(step: GroupStep, processor_id: str, *leave_out: str) -> set[str]:
+    """Hosts that an action leaves out of a choice for a processor, `leave_out` among them."""
+    return step.forbidden_hosts(processor_id) | full_hosts(step) | {*leave_out}
+
+
+def full(step: GroupStep, request: ResourceRequest, host: str) -> Violation | None:
     """Whether the host that was chosen has become full since it was asked for.
 
     A host that was asked for by name counts from the beginning.
     """
-    if request.host is not None or host not in full_hosts(draft, group_id):
+    if request.host is not None or host not in full_hosts(step):
         return None
-    limit = draft.limits.max_actions_per_host
+    limit = step.limits.max_actions_per_host
     seen = f"{limit} actions touch {host}, the limit of a host"
     return Violation(ACTIONS_PER_HOST, host, seen, "ask again when one of them has ended")
 
 
 def choosing(draft: Draft) -> list[ResourceRequest]:
     """What actions ask for of which a host among several is yet to be chosen."""
-    actions = (draft.group(group_id).action for group_id in draft.index.acting)
-    return [
-        request
-        for action in actions
-        if action is not None
-        for request in (action.reservation, action.standby_reservation)
-        if request is not None and request.host is None and request.allocated_host is None
-    ]
+    requests = (request_of(draft.at(group_id).action) for group_id in draft.index.acting)
+    return [it for it in requests if it and it.host is None and it.allocated_host is None]
 
 
 def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
@@ -109,10 +119,37 @@ class _Turns:
 
 
 def _touched(action: Action) -> set[str]:
-    named = {
-        action.source_host,
-        action.target_host,
-        action.ask.destination_host,
-        *action.chosen_hosts,
-    }
+    named = {action.ask.destination_host}
+    if not isinstance(action, SpinUp):
+        named.add(action.source_host or "")
+    if isinstance(action, (Swap, Move, Start, SpinUp)):
+        named.add(action.chosen_host or "")
+    if isinstance(action, (Swap, Move, Start)) and action.place is not None:
+        named.add(action.place.host)
     return {host for host in named if host and host not in naming.DESTINATION_WORDS}
+
+
+def left_out(step: GroupStep, processor_id: str, request: ResourceRequest) -> str:
+    """What to append to an expired request's reason: why a choice left hosts out; "" if it left none out.
+
+    The cluster knows a host's room and says what it saw; that a rule of placement kept a
+    host from being asked at all only the reducer knows. As things are now: what was in the
+    way when the request was made may have gone, and asking again may succeed.
+    """
+    hosts = request.excluded_hosts
+    if not hosts:
+        return ""
+    more = f" | and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else ""
+    reasons = (_why_left_out(step, processor_id, request, host) for host in hosts[:_MOST_NAMED])
+    return f"; left out: {' | '.join(reasons)}{more}"
+
+
+def _why_left_out(step: GroupStep, processor_id: str, request: ResourceRequest, host: str) -> str:
+    own = step.group.processors.get(processor_id)
+    if own is not None and own.incarnation is not None and own.incarnation.host == host:
+        return f"{host}: {processor_id} is there, and another host was asked for"
+    broken = rules.violation(step.group, step.hosts, processor_id, host)
+    broken = broken or full(step, request, host)
+    if broken is None:
+        return f"{host}: free by now, it wasn't as the request was made; ask again"
+    return f"{host}: {broken.rule}: {broken.seen}; {broken.change}"

@@ -1,99 +1,100 @@
-"""Where things are: which groups wait for a deadline, for their turn, or are on a host.
+"""Finds groups by id, host, deadline and turn, so that a step needn't walk over all of them.
 
-Everything here is derived from the groups and updated with them, so that a step costs
-the same with ten containers as with ten thousand. All of it is persistent: an older
-state keeps its own index.
+All of it is derived from groups, hosts and remembered requests, and follows them exactly
+(`indexing.py`). It is immutable: an older state keeps its own index.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from immutables import Map
 
 
-class Node(NamedTuple):
-    """A leftist heap: the smallest entry is on top, the longer path on the left. Crane (1972)."""
+class Turn(NamedTuple):
+    """A processor that waits to be started, in the order of their turns.
 
-    rank: int
-    entry: tuple[Any, ...]
-    left: Node | None
-    right: Node | None
+    First those with the fewest tries since they last ran, then actives, then the processor that
+    has waited longest. `length` is that of its id: processor 9 comes before processor 10.
+    """
 
-
-Heap: TypeAlias = Node | None
-
-
-def _merge(one: Heap, other: Heap) -> Heap:
-    spine: list[Node] = []
-    while one is not None and other is not None:
-        if other.entry < one.entry:
-            one, other = other, one
-        spine.append(one)
-        one = one.right
-    merged = one if one is not None else other
-    for node in reversed(spine):
-        merged = _join(node.entry, node.left, merged)
-    return merged
+    attempts: int
+    standby: bool
+    waiting_since_ms: int
+    length: int
+    group_id: str
+    processor_id: str
+    not_before_ms: int
 
 
-def _join(entry: tuple[Any, ...], one: Heap, other: Heap) -> Node:
-    one_rank = 0 if one is None else one.rank
-    other_rank = 0 if other is None else other.rank
-    if one_rank >= other_rank:
-        return Node(other_rank + 1, entry, one, other)
-    return Node(one_rank + 1, entry, other, one)
+class Ask(NamedTuple):
+    """A queued request that could begin, in the order in which they were made."""
 
-
-def push(heap: Heap, entry: tuple[Any, ...]) -> Heap:
-    """The heap with one entry more; the smallest is on top."""
-    return _merge(heap, Node(1, entry, None, None))
-
-
-def pop(heap: Heap) -> Heap:
-    """The heap without its top."""
-    assert heap is not None
-    return _merge(heap.left, heap.right)
+    timestamp_ms: int
+    uuid: str
+    group_id: str
 
 
 class Summary(NamedTuple):
     """What the index holds of one group.
 
-    `pauses` are its processors that wait to be started, each with the time from which
-    it may; `ask` is the first queued request that could begin; `hosts` all that the
-    group touches; `ids` the requests, resource requests and incarnations that are its;
-    `members` its processors that are wanted: of each the job has one.
+    `ask` is the first queued request that could begin, `starting` the number of processors that
+    take part in `max_concurrent_starts`, `hosts` all that the group touches, `ids` the
+    requests, resource requests and incarnations that are the group's, `members` its
+    processors that are wanted: of each the job has one.
     """
 
     deadline_ms: int | None = None
-    pauses: tuple[tuple[Any, ...], ...] = ()
-    ask: tuple[int, str, str] | None = None
+    turns: tuple[Turn, ...] = ()
+    ask: Ask | None = None
     starting: int = 0
     acting: bool = False
     hosts: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
-    members: tuple[str, ...] = ()
-
-
-NOTHING = Summary()
+    members: frozenset[str] = frozenset()
 
 
 class Index(NamedTuple):
-    """Heaps may hold entries that are no longer true; whoever takes one checks it."""
+    """The summaries by group, and what a step or the leader's loop looks up in them.
 
-    deadlines: Heap = None
-    turns: Heap = None
-    pauses: Heap = None
-    asks: Heap = None
-    starting: int = 0
-    acting: Map[str, None] = Map[str, None]()
-    by_host: Map[str, Map[str, None]] = Map[str, Map[str, None]]()
-    by_id: Map[str, str] = Map[str, str]()
+    `turns` and `asks` are sorted. `deadlines` has the groups that wait for one, `acting` those
+    whose action counts, `unregistered` the hosts that have yet to register with this
+    coordinator, with the time from which they are awaited. `uuid_order` and `refused_order` are
+    `JobState.uuids` and `refused` by place.
+    """
+
     summaries: Map[str, Summary] = Map[str, Summary]()
-    uuid_order: Map[int, str] = Map[int, str]()
-    lost_hosts: Map[str, None] = Map[str, None]()
-    refused_order: Map[int, str] = Map[int, str]()
+    by_id: Map[str, str] = Map[str, str]()
     by_processor: Map[str, str] = Map[str, str]()
+    by_host: Map[str, frozenset[str]] = Map[str, frozenset[str]]()
+    deadlines: Map[str, int] = Map[str, int]()
+    turns: tuple[Turn, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    starting: int = 0
+    acting: frozenset[str] = frozenset()
+    lost_hosts: frozenset[str] = frozenset()
+    unregistered: Map[str, int] = Map[str, int]()
+    uuid_order: Map[int, str] = Map[int, str]()
+    refused_order: Map[int, str] = Map[int, str]()
+
+    def groups_on(self, host: str) -> list[str]:
+        """Return the groups that have a process, an orphan, a resource or a named request there."""
+        return sorted(self.by_host.get(host, ()))
+
+    def overdue(self, now_ms: int) -> list[str]:
+        """Return the groups whose deadline is reached, the earliest first."""
+        due = sorted((due_ms, name) for name, due_ms in self.deadlines.items() if due_ms <= now_ms)
+        return [name for _, name in due]
+
+    def next_turn(self, now_ms: int) -> Turn | None:
+        """Return the first turn whose pause is over."""
+        return next((turn for turn in self.turns if turn.not_before_ms <= now_ms), None)
+
+    def next_deadline_ms(self, now_ms: int, host_timeout_ms: int) -> int | None:
+        """Return when a deadline or a pause ends, or an awaited host is lost."""
+        hosts = (since_ms + host_timeout_ms for since_ms in self.unregistered.values())
+        pauses = (turn.not_before_ms for turn in self.turns if turn.not_before_ms > now_ms)
+        return min((*self.deadlines.values(), *hosts, *pauses), default=None)
 
 
 EMPTY = Index()

@@ -10,42 +10,74 @@ from samza_dagster.placement.state import (
     End,
     Group,
     JobState,
+    Move,
     Orphan,
     Phase,
     PlacementAsk,
+    Processor,
+    SpinUp,
     Stage,
+    StandbyPlace,
+    Start,
+    Swap,
+    request_of,
+    subject_of,
 )
 
 # Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
 _START_STANDBY = RequestKind.START_STANDBY
-FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
-# Nothing was stopped yet: the action can still be given up without a trace.
-REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
-def subject(action: Action) -> str:
-    """The processor that an action starts or stops in the end."""
-    if action.ask.kind is _START_STANDBY:
-        return action.standby_id
-    return action.ask.processor_id
-
-
-def acts_on(action: Action | None, processor_id: str, *stages: Stage) -> bool:
-    """Whether this is the action's subject, in one of these stages."""
-    return action is not None and action.stage in stages and subject(action) == processor_id
-
-
-def owner(group: Group, processor_id: str, *stages: Stage) -> Action | None:
-    """The group's action when its subject is this processor, in one of these stages."""
-    return group.action if acts_on(group.action, processor_id, *stages) else None
-
-
-def displacing(group: Group, standby_id: str, *stages: Stage) -> Action | None:
-    """The action that puts the active in this standby's place, in one of these stages."""
+def requester(group: Group, request_id: str) -> Action | Processor | None:
+    """Who a resource is for: the action that reserves it, or the processor that waits for it or is on it."""
     action = group.action
-    if action is None or action.stage not in stages or action.standby_id != standby_id:
-        return None
-    return None if action.ask.kind is _START_STANDBY else action
+    request = request_of(action)
+    if request is not None and request.request_id == request_id:
+        return action
+    for processor in group.processors.values():
+        request, incarnation = processor.request, processor.incarnation
+        if request is not None and request.request_id == request_id:
+            return processor
+        if incarnation is not None and incarnation.request_id == request_id:
+            return processor
+    return None
+
+
+def bearer(group: Group, execution_id: str) -> Orphan | Processor | None:
+    """Who this incarnation is of: one of the group's orphans, or the processor that has it."""
+    for orphan in group.orphans:
+        if orphan.incarnation.execution_id == execution_id:
+            return orphan
+    for processor in group.processors.values():
+        incarnation = processor.incarnation
+        if incarnation is not None and incarnation.execution_id == execution_id:
+            return processor
+    return None
+
+
+def starting(group: Group, processor_id: str) -> Start | SpinUp | None:
+    """The group's action when it waits for this processor to start."""
+    action = group.action
+    match action:
+        case Start(ask=ask) if ask.processor_id == processor_id:
+            return action
+        case SpinUp(request=None, standby_id=standby_id) if standby_id == processor_id:
+            return action
+        case _:
+            return None
+
+
+def fails_over(group: Group, processor_id: str) -> bool:
+    """Whether the group's failover leads this processor."""
+    return group.failover is not None and group.failover.active_id == processor_id
+
+
+def displacing(group: Group, standby_id: str) -> Swap | None:
+    """The action for which this standby is to give way, until it has."""
+    action = group.action
+    if isinstance(action, Swap) and action.place.standby_id == standby_id:
+        return action
+    return None
 
 
 def is_down(group: Group, processor_id: str) -> bool:
@@ -56,37 +88,29 @@ def is_down(group: Group, processor_id: str) -> bool:
 
 def awaits_reservation(group: Group, processor_id: str) -> bool:
     """It is down, and an action already reserves its next place, or has it cleared."""
-    return acts_on(group.action, processor_id, Stage.STOPPING_STANDBY, Stage.RESERVING)
-
-
-def gives_way(group: Group, processor_id: str) -> str | None:
-    """The standby whose place this active is to take."""
-    if group.failover is not None and group.failover.active_id == processor_id:
-        return group.failover.standby_id
     action = group.action
-    if action is not None and action.standby_id and action.ask.processor_id == processor_id:
-        return None if action.ask.kind is _START_STANDBY else action.standby_id
-    return None
+    return (
+        action is not None
+        and action.stage in (Stage.STOPPING_STANDBY, Stage.RESERVING)
+        and subject_of(action) == processor_id
+    )
 
 
-def place_taken(group: Group, processor_id: str) -> str | None:
-    """The host that a standby leaves to this active, by a failover or an action."""
+def place_taken(group: Group, processor_id: str) -> StandbyPlace | None:
+    """What a standby leaves to this active, by a failover or an action."""
     failover, action = group.failover, group.action
     if failover is not None and failover.active_id == processor_id:
-        return failover.host
-    if action is not None and action.standby_id and action.ask.processor_id == processor_id:
-        return None if action.ask.kind is _START_STANDBY else action.target_host
+        return StandbyPlace(failover.standby_id, failover.host)
+    if isinstance(action, (Swap, Move, Start)) and action.ask.processor_id == processor_id:
+        return action.place
     return None
 
 
 def is_starting(state: JobState, execution_id: str) -> bool:
     """Whether this incarnation is the one that its processor is to have, and hasn't checked in."""
     group = state.groups.get(state.index.by_id.get(execution_id, ""))
-    for processor in () if group is None else group.processors.values():
-        incarnation = processor.incarnation
-        if incarnation is not None and incarnation.execution_id == execution_id:
-            return processor.phase is Phase.STARTING
-    return False
+    found = None if group is None else bearer(group, execution_id)
+    return isinstance(found, Processor) and found.phase is Phase.STARTING
 
 
 def owning_orphan(group: Group, processor_id: str) -> Orphan | None:

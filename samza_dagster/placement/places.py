@@ -7,23 +7,33 @@ starts again, stops, or is down by now. Reads alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
-from immutables import Map
 
 from samza_dagster.lag import soonness
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.placement import ownership, rules
+from samza_dagster.placement import rules
+from samza_dagster.placement.draft import GroupStep
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import Group, Host, Lag, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import (
+    Fallback,
+    Group,
+    Host,
+    Move,
+    Phase,
+    Processor,
+    Restart,
+    Role,
+    Stage,
+    Start,
+    Swap,
+    subject_of,
+)
 
 STANDBY_RUNS = "standby-runs"
 START_FAILED = "start-failed"
 ONE_ACTION = "one-action"
 
 _ORDER = (Phase.RUNNING, Phase.STARTING, Phase.STOPPING)
-_TAKEN_FROM = (*ownership.REVOCABLE, Stage.STOPPING, Stage.STARTING)
-_DISPLACING = (*ownership.REVOCABLE, Stage.STOPPING_STANDBY)
+TAKEN_FROM = (Move, Restart, Start)
+"""An action of these kinds gives the standby that it moves up to a failover."""
 
 
 def warm_host(standby: Processor) -> str | None:
@@ -40,19 +50,6 @@ def warm_host(standby: Processor) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class PlaceSeen:
-    """What a choice rests on besides the group.
-
-    `by_locality`: whether the job relies on where a container ran that is down.
-    """
-
-    hosts: Mapping[str, Host]
-    lags: Map[str, Lag]
-    now_ms: int
-    by_locality: bool
-
-
 def place_of(standby: Processor) -> str:
     """Where a standby has its process, else ran last; "" for nowhere."""
     if standby.incarnation is not None:
@@ -60,37 +57,34 @@ def place_of(standby: Processor) -> str:
     return standby.last_seen_host or ""
 
 
-def ranked(group: Group, seen: PlaceSeen, active_id: str) -> list[str]:
+def ranked(step: GroupStep, active_id: str) -> list[str]:
     """Standbys whose place the active may take, the best first.
 
     Those that run, the one soonest ready first; then, of an active that has failed in this
     deployment (before, all of them are on their way), those that start, stop, or are down.
     Of each kind last where another member is in the same fault domain already.
     """
-    hosts = seen.hosts
+    group, hosts = step.group, step.hosts
     active = group.processors[active_id]
     fit: dict[str, tuple[int, bool]] = {}
     for standby in group.processors.values():
         if standby.role is not Role.STANDBY or _unfit(group, hosts, active, standby) is not None:
             continue
         failed = standby.phase is Phase.RUNNING or bool(active.failed_at_ms)
-        if not failed or (standby.incarnation is None and not seen.by_locality):
+        if not failed or (standby.incarnation is None and not step.limits.host_affinity):
             continue
         phase = standby.phase
         kind = _ORDER.index(phase) if phase in _ORDER else len(_ORDER)
         host = warm_host(standby) or ""
         crowded = rules.violation(_without(group, standby), hosts, active_id, host) is not None
         fit[standby.processor_id] = (kind, crowded)
-    return sorted(fit, key=lambda pid: (fit[pid], _soonness(seen, pid), pid))
+    return sorted(fit, key=lambda pid: (fit[pid], _soonness(step, pid), pid))
 
 
-def ready(group: Group, seen: PlaceSeen, active_id: str) -> list[str]:
+def ready(step: GroupStep, active_id: str) -> list[str]:
     """Those of them that run: what an action may ask for."""
-    return [
-        standby_id
-        for standby_id in ranked(group, seen, active_id)
-        if group.processors[standby_id].phase is Phase.RUNNING
-    ]
+    best = ranked(step, active_id)
+    return [pid for pid in best if step.processor(pid).phase is Phase.RUNNING]
 
 
 def violation(
@@ -152,21 +146,22 @@ def _unfit(
 def _busy(group: Group, standby: Processor) -> str | None:
     """What another action does with the standby that a failover doesn't take it from."""
     action, standby_id = group.action, standby.processor_id
-    if action is None or action.stage in ownership.FALLBACK:
+    if action is None or isinstance(action, Fallback):
         return None
-    if ownership.displacing(group, standby_id, *_DISPLACING) is not None:
+    place = action.place if isinstance(action, (Swap, Move)) else None
+    before_the_stop = action.stage is not Stage.STOPPING
+    if before_the_stop and place is not None and place.standby_id == standby_id:
         return f"action {action.ask.uuid} takes its place"
-    if ownership.subject(action) != standby_id:
+    if subject_of(action) != standby_id or isinstance(action, TAKEN_FROM):
         return None
-    moves = action.ask.kind is RequestKind.PLACE and action.stage in _TAKEN_FROM
-    return None if moves else f"action {action.ask.uuid} is about it"
+    return f"action {action.ask.uuid} is about it"
 
 
-def _soonness(seen: PlaceSeen, standby_id: str) -> tuple[bool, int, bool, int]:
-    lag = seen.lags.get(standby_id)
+def _soonness(step: GroupStep, standby_id: str) -> tuple[bool, int, bool, int]:
+    lag = step.lag(standby_id)
     if lag is None:
         return soonness(None, None, 0)
-    return soonness(lag.records, lag.ready_in_ms, seen.now_ms - lag.at_ms, lag.good_for_ms)
+    return soonness(lag.records, lag.ready_in_ms, step.now_ms - lag.at_ms, lag.good_for_ms)
 
 
 def _without(group: Group, standby: Processor) -> Group:

@@ -7,18 +7,25 @@ and doing one twice does no harm (`docs/decisions/0001-no-outbox.md`).
 from __future__ import annotations
 
 from samza_dagster.placement import (
-    actions,
     containers,
     failures,
-    leases,
-    orphans,
-    ownership,
+    hosts,
+    moves,
     requests,
     responses,
     texts,
 )
-from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Group, Phase, Processor, ResourceRequest, Stage
+from samza_dagster.placement.draft import Draft, GroupStep
+from samza_dagster.placement.state import (
+    Move,
+    Phase,
+    Processor,
+    ResourceRequest,
+    SpinUp,
+    Stage,
+    Swap,
+    claimant_of,
+)
 
 
 def restarted(draft: Draft, at_ms: int) -> None:
@@ -32,79 +39,50 @@ def restarted(draft: Draft, at_ms: int) -> None:
     for host in tuple(draft.hosts.values()):
         draft.put_host(host.evolve(registered=False, silent_since_ms=at_ms))
     for group in tuple(draft.groups()):
-        group_id = group.group_id
-        if group.action is not None and group.action.status:
+        step = draft.at(group.group_id)
+        if group.action is not None:
             draft.emit(responses.last(group.action))
         for ask in group.queue:
-            why = requests.why_it_waits(draft, group, ask)
+            why = requests.why_it_waits(step, ask)
             responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
-        _renew_orphans(draft, group)
-        _request_reservations_again(draft, draft.group(group_id))
+        hosts.renew_orphans(step)
+        _request_again(step)
         for processor in group.processors.values():
-            _command_again(draft, group_id, processor)
+            _command_again(step, processor)
 
 
-def _renew_orphans(draft: Draft, group: Group) -> None:
-    if not group.orphans:
+def _request_again(step: GroupStep) -> None:
+    """What an action asks for or has reserved; a destination that is held counts once it is confirmed."""
+    action = step.action
+    if not isinstance(action, (Swap, Move, SpinUp)) or action.request is None:
         return
-    over = leases.over_ms(draft.limits, draft.now_ms)
-    draft.put_orphans(
-        group.group_id,
-        tuple(
-            orphan
-            if orphan.ended is not None
-            else orphans.fenced_as_ever(orphan, draft.limits.fencing).evolve(lease_ends_ms=over)
-            for orphan in group.orphans
-        ),
-    )
-    for orphan in draft.group(group.group_id).orphans:
-        if orphan.fencing and orphan.ended is None:
-            draft.emit(orphans.fence_command(orphan))
-
-
-def _request_reservations_again(draft: Draft, group: Group) -> None:
-    action = group.action
-    if action is None:
-        return
-    expiry = actions.expiry_ms(draft, action.ask)
-    if action.reservation is not None:
-        within_ms = actions.reservation_ms(draft, group.group_id, action)
-        renewed = _renewed(draft, action.reservation, within_ms)
-        if renewed.allocated_host is not None:
-            renewed = renewed.evolve(confirmed=False)
+    request = _renewed(step, action.request, moves.renewed_ms(step, action))
+    if isinstance(action, Move) and request.allocated_host is not None:
+        request = request.evolve(confirmed=False)
         if action.stage is Stage.HELD:
-            renewed = renewed.evolve(deadline_ms=draft.now_ms + expiry)
-        action = action.evolve(reservation=renewed)
-        draft.emit(
-            containers.request_command(draft, group.group_id, ownership.subject(action), renewed)
-        )
-    if action.standby_reservation is not None:
-        renewed = _renewed(draft, action.standby_reservation, expiry)
-        action = action.evolve(standby_reservation=renewed)
-        draft.emit(containers.request_command(draft, group.group_id, action.standby_id, renewed))
-    draft.put_action(group.group_id, action)
+            expiry_ms = moves.expiry_ms(step, action.ask)
+            request = request.evolve(deadline_ms=step.now_ms + expiry_ms)
+    containers.ask(step, claimant_of(action), request)
+    step.put_action(action.evolve(request=request))
 
 
-def _command_again(draft: Draft, group_id: str, processor: Processor) -> None:
+def _command_again(step: GroupStep, processor: Processor) -> None:
     processor_id, incarnation = processor.processor_id, processor.incarnation
-    now_ms = draft.now_ms
-    latest = now_ms + failures.LONGEST_PAUSE_MS
-    processor = processor.evolve(not_before_ms=min(processor.not_before_ms, latest))
-    draft.put_processor(group_id, processor)
+    latest = step.now_ms + failures.LONGEST_PAUSE_MS
+    step.change(processor_id, not_before_ms=min(processor.not_before_ms, latest))
     if processor.request is not None:
-        request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)
-        draft.put_processor(group_id, processor.evolve(request=request))
-        draft.emit(containers.request_command(draft, group_id, processor_id, request))
+        request = _renewed(step, processor.request, step.limits.request_timeout_ms)
+        step.change(processor_id, request=request)
+        containers.ask(step, processor_id, request)
     elif incarnation is not None and processor.phase is Phase.STARTING:
-        deadline = now_ms + draft.limits.start_timeout_ms
-        draft.put_processor(group_id, processor.evolve(deadline_ms=deadline))
-        draft.emit(containers.start_command(processor_id, incarnation))
+        step.change(processor_id, deadline_ms=step.now_ms + step.limits.start_timeout_ms)
+        step.emit(containers.start_command(processor_id, incarnation))
     elif incarnation is not None and processor.phase is Phase.STOPPING:
         if processor.start_deadline_ms is not None:
-            deadline = now_ms + draft.limits.start_timeout_ms
-            draft.put_processor(group_id, processor.evolve(start_deadline_ms=deadline))
-        containers.stop(draft, group_id, processor_id)
+            deadline_ms = step.now_ms + step.limits.start_timeout_ms
+            step.change(processor_id, start_deadline_ms=deadline_ms)
+        containers.stop(step, processor_id)
 
 
-def _renewed(draft: Draft, request: ResourceRequest, expiry_ms: int) -> ResourceRequest:
-    return request.evolve(deadline_ms=draft.now_ms + expiry_ms + containers.REQUEST_MARGIN_MS)
+def _renewed(step: GroupStep, request: ResourceRequest, expiry_ms: int) -> ResourceRequest:
+    return request.evolve(deadline_ms=step.now_ms + expiry_ms + containers.REQUEST_MARGIN_MS)

@@ -1,61 +1,70 @@
 """The reducer: `step(state, event) -> (state, commands)`. Pure.
 
-Here an event finds what it concerns: a placement action, a failover, a processor by
-itself, an orphan, or nobody, which makes it a stray. The other modules say what follows.
+Here an event finds what it concerns: a request, a resource, a host, a processor, an orphan,
+or nobody, which makes it a stray. The other modules say what follows.
 """
 
 from __future__ import annotations
 
-from samza_dagster.model.own_requests import RequestKind
+from dataclasses import dataclass
+
 from samza_dagster.placement import (
-    actions,
     containers,
     deploy,
-    ends,
     failover,
+    host_limit,
     hosts,
-    left_out,
-    orphans,
+    moves,
     ownership,
+    processes,
     recovery,
     requests,
-    spin_up,
-    stalls,
-    swaps,
+    rules,
+    standbys,
     texts,
 )
-from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource, StopContainer
-from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.events import (
-    ContainerCheckedIn,
-    ContainerLaunched,
-    ContainerStopped,
-    CoordinatorRestarted,
-    Event,
-    HostLost,
-    HostRegistered,
-    JobDeployed,
-    LagObserved,
-    PrincipalFenced,
-    RequestArrived,
-    RequestExpired,
-    RequestRefused,
-    ResourceAllocated,
-    StandbyStalled,
-    StartFailed,
-    StopFailed,
-    TimePassed,
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.commands import (
+    Command,
+    CountMetric,
+    ForgetContainer,
+    ReleaseResource,
+    StopContainer,
 )
-from samza_dagster.placement.record import record
-from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import Group, JobState, Phase, Stage
-from samza_dagster.placement.timeouts import time_passed
+from samza_dagster.placement.draft import Draft, GroupStep
+from samza_dagster.placement.state import (
+    Group,
+    JobState,
+    Move,
+    Orphan,
+    Phase,
+    Processor,
+    ResourceRequest,
+    SpinUp,
+    Stage,
+    Start,
+    Swap,
+    claimant_of,
+    request_of,
+)
 
+NO_ANSWER = "the cluster gave no answer in time"
 # Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
 _RESERVED = Phase.RESERVED
 
+Seen = (
+    ev.ContainerLaunched
+    | ev.ContainerCheckedIn
+    | ev.StartFailed
+    | ev.ContainerStopped
+    | ev.StopFailed
+    | ev.PrincipalFenced
+    | ev.StandbyStalled
+)
+"""What an agent or the brokers say of one incarnation."""
 
-@record
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """The next state, and what to do once it is durable."""
 
@@ -63,65 +72,52 @@ class Step:
     commands: tuple[Command, ...]
 
 
-def step(state: JobState, event: Event) -> Step:
+def step(state: JobState, event: ev.Event) -> Step:
     """What `event` changes. The same inputs always give the same step."""
     draft = Draft(state, event.at_ms)
-    if isinstance(event, RequestArrived):
+    if isinstance(event, ev.RequestArrived):
         _take_turns(draft)  # whoever was due before it came: it is told what it waits for
     _handle(draft, event)
     _settle(draft)
     # A take-over says again what was said; the hosts' registrations lead on.
-    if not isinstance(event, CoordinatorRestarted):
+    if not isinstance(event, ev.CoordinatorRestarted):
         _take_turns(draft)
     return Step(draft.result(), draft.commands)
 
 
 def next_deadline_ms(state: JobState) -> int | None:
     """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
-    index = state.index
-    tops = [heap.entry[0] for heap in (index.deadlines, index.pauses) if heap is not None]
-    return min(tops, default=None)
+    return state.index.next_deadline_ms(state.now_ms, state.limits.host_timeout_ms)
 
 
-def _handle(draft: Draft, event: Event) -> None:
+def _handle(draft: Draft, event: ev.Event) -> None:
     match event:
-        case TimePassed():
-            time_passed(draft, expired=_expired)
-        case LagObserved():
+        case ev.TimePassed():
+            _time_passed(draft)
+        case ev.LagObserved():
             draft.note_lags(event.lags)
-        case ContainerLaunched() | ContainerCheckedIn():
-            _alive(draft, event)
-        case ContainerStopped():
-            status = "" if event.exit_status is None else f", exit status {event.exit_status}"
-            _dead(draft, event.execution_id, event.host, f"{event.host} saw it dead{status}")
-        case StartFailed():
-            _dead(draft, event.execution_id, event.host, f"it never ran: {event.why}")
-        case ResourceAllocated():
+        case ev.ResourceAllocated():
             _allocated(draft, event.request_id, event.host)
-        case RequestExpired():
+        case ev.RequestExpired():
             _expired(draft, event.request_id, event.why)
-        case RequestArrived():
+        case ev.RequestArrived():
             requests.arrived(draft, event.ask, event.no_start_because)
-        case RequestRefused():
+        case ev.RequestRefused():
             draft.remember_refused(event.uuid)
-        case StopFailed():
-            _stop_failed(draft, event.execution_id)
-        case HostRegistered():
-            hosts.registered(draft, event, _bury)
-        case HostLost():
+        case ev.HostRegistered():
+            hosts.registered(draft, event)
+        case ev.HostLost():
             hosts.lost(draft, event.host, event.last_grant_ms)
-        case StandbyStalled():
-            stalls.stalled(draft, event.execution_id, event.for_ms)
-        case PrincipalFenced():
-            orphans.fenced(draft, event.execution_id)
-        case JobDeployed():
+        case ev.JobDeployed():
             deploy.deployed(draft, event)
-        case CoordinatorRestarted():
+        case ev.CoordinatorRestarted():
             recovery.restarted(draft, event.at_ms)
+        case _:
+            _seen(draft, event)
 
 
 def _take_turns(draft: Draft) -> None:
-    if draft.index.anyone_waits(draft.now_ms):
+    if draft.index.asks or draft.index.next_turn(draft.now_ms) is not None:
         requests.take_turns(draft)
         deploy.start_turns(draft)
         _settle(draft)
@@ -133,201 +129,234 @@ def _settle(draft: Draft) -> None:
     while draft.unsettled:
         group_id = min(draft.unsettled)
         draft.unsettled.discard(group_id)
-        group = draft.find_group(group_id)
-        if group is None:
-            continue
-        failover.look_again(draft, group_id)
-        _start_what_is_reserved(draft, draft.group(group_id))
-        actions.follow(draft, group_id)
+        group = draft.at(group_id)
+        if group.found is not None:
+            failover.look_again(group)
+            _start_what_is_reserved(group, group.group)
+            moves.follow_fallback(group)
 
 
-def _start_what_is_reserved(draft: Draft, group: Group) -> None:
-    for processor_id, processor in group.processors.items():
+def _start_what_is_reserved(group: GroupStep, before: Group) -> None:
+    for processor_id, processor in before.processors.items():
         if processor.phase is not _RESERVED:
             continue
-        broken = containers.start_reserved(draft, group.group_id, processor_id)
+        broken = containers.start_reserved(group, processor_id)
         if broken is not None:
-            _refused(draft, group.group_id, processor_id, broken)
-        if draft.find_group(group.group_id) is not group:
+            _refused(group, processor_id, broken)
+        if group.found is not before:
             return  # it is unsettled again: what else is reserved has its turn then
 
 
-def _refused(draft: Draft, group_id: str, processor_id: str, broken: Violation) -> None:
+def _refused(group: GroupStep, processor_id: str, broken: rules.Violation) -> None:
     """What was reserved became illegal: it is given back, and another place is sought."""
-    group = draft.group(group_id)
-    if group.failover is not None and group.failover.active_id == processor_id:
-        failover.abandon(draft, group_id, broken.seen)
+    if ownership.fails_over(group.group, processor_id):
+        failover.abandon(group, broken.seen)
         return
-    containers.drop_request(draft, group_id, processor_id)
-    action = ownership.owner(group, processor_id, Stage.STARTING)
-    if action is None:
-        draft.emit(CountMetric("failed-standby-allocations"))
-        containers.request_any(draft, group_id, processor_id)
-    elif action.ask.kind is RequestKind.START_STANDBY:
-        spin_up.start_failed(draft, group_id, action, broken.host)
-    else:
-        actions.refused(draft, group_id, action, broken)
+    containers.drop_request(group, processor_id)
+    match ownership.starting(group.group, processor_id):
+        case SpinUp() as spin_up:
+            standbys.start_failed(group, spin_up, broken.host)
+        case Start() as start:
+            moves.refused(group, start, broken)
+        case None:
+            group.emit(CountMetric("failed-standby-allocations"))
+            containers.request_any(group, processor_id)
+
+
+# Incarnations: what is seen of one is about an orphan or a processor.
+
+
+def _seen(draft: Draft, event: Seen) -> None:
+    """What nobody has is stopped, or forgotten."""
+    group = draft.of_id(event.execution_id)
+    if group is not None:
+        match ownership.bearer(group.group, event.execution_id):
+            case Orphan() as orphan:
+                _of_orphan(group, orphan, event)
+            case Processor() as processor:
+                _of_processor(group, processor, event)
+            case None:
+                pass
+        return
+    match event:
+        case ev.ContainerLaunched() | ev.ContainerCheckedIn():
+            draft.emit(StopContainer(event.execution_id, event.host))
+        case ev.StartFailed() | ev.ContainerStopped():
+            draft.emit(ForgetContainer(event.execution_id, event.host))
+        case _:
+            pass
+
+
+def _of_orphan(group: GroupStep, orphan: Orphan, event: Seen) -> None:
+    match event:
+        case ev.ContainerLaunched() | ev.ContainerCheckedIn():
+            checked_in = isinstance(event, ev.ContainerCheckedIn)
+            hosts.orphan_alive(group, orphan, checked_in=checked_in)
+        case ev.StartFailed() | ev.ContainerStopped():
+            hosts.orphan_dead(group, orphan, _evidence(event))
+        case ev.PrincipalFenced():
+            hosts.orphan_fenced(group, orphan)
+        case ev.StopFailed() | ev.StandbyStalled():
+            pass
+
+
+def _of_processor(group: GroupStep, processor: Processor, event: Seen) -> None:
+    match event:
+        case ev.ContainerCheckedIn():
+            processes.checked_in(group, processor)
+        case ev.StartFailed() | ev.ContainerStopped():
+            processes.died(group, processor.processor_id, _evidence(event))
+        case ev.StopFailed():
+            processes.stop_failed(group, processor)
+        case ev.StandbyStalled():
+            standbys.stalled(group, processor, event.for_ms)
+        case ev.ContainerLaunched() | ev.PrincipalFenced():
+            pass
+
+
+def _evidence(event: ev.StartFailed | ev.ContainerStopped) -> str:
+    if isinstance(event, ev.StartFailed):
+        return f"it never ran: {event.why}"
+    status = "" if event.exit_status is None else f", exit status {event.exit_status}"
+    return f"{event.host} saw it dead{status}"
+
+
+# Resources: what the cluster answers is about an action or a processor.
 
 
 def _allocated(draft: Draft, request_id: str, host: str) -> None:
-    group = draft.group_of_id(request_id)
+    """A resource is held on `host`; one that nobody waits for is given back."""
+    group = draft.of_id(request_id)
     if group is None:
         draft.emit(ReleaseResource(request_id))
         return
-    group_id, action = group.group_id, group.action
-    if action is not None:
-        held = action.reservation
-        if held is not None and held.request_id == request_id:
-            if held.allocated_host is not None:
-                actions.confirmed(draft, group_id, action, held)
-                return
-            standby = action.ask.kind is RequestKind.START_STANDBY
-            take = spin_up.allocated if standby else actions.allocated
-            take(draft, group_id, action, held, host)
-            return
-        held = action.standby_reservation
-        if held is not None and held.request_id == request_id:
-            if held.allocated_host is None:
-                swaps.standby_allocated(draft, group_id, action, held, host)
-            return
-    for processor in group.processors.values():
-        request = processor.request
-        if request is not None and request.request_id == request_id:
+    match ownership.requester(group.group, request_id):
+        case Move(request=request) as move if request.allocated_host is not None:
+            moves.confirmed(group, move)
+        case Swap(request=request) | Move(request=request) | SpinUp(request=request) as action:
+            if request is not None and request.allocated_host is None:
+                _reserved(group, action, request, host)
+        case Processor(request=request) as processor if request is not None:
             if request.allocated_host is None:
-                containers.hold(draft, group_id, processor.processor_id, request, host)
-            return
-        incarnation = processor.incarnation
-        if incarnation is not None and incarnation.request_id == request_id:
-            if incarnation.host != host:
-                # Held twice, by two leaders' clusters: this one is for nobody.
-                draft.emit(ReleaseResource(request_id))
-            return
+                containers.hold(group, processor.processor_id, request, host)
+        case Processor(incarnation=incarnation) if incarnation and incarnation.host != host:
+            # Held twice, by two leaders' clusters: this one is for nobody.
+            draft.emit(ReleaseResource(request_id))
+        case _:
+            pass
+
+
+def _reserved(
+    group: GroupStep, action: Swap | Move | SpinUp, request: ResourceRequest, host: str
+) -> None:
+    """An action's resource is held. The rules are checked again, before anything is stopped.
+
+    A container that is down meanwhile waits for no limit.
+    """
+    processor_id = claimant_of(action)
+    broken = rules.violation(group.group, group.hosts, processor_id, host)
+    if broken is None and not ownership.is_down(group.group, processor_id):
+        broken = host_limit.full(group, request, host)
+    if broken is not None:
+        group.emit(ReleaseResource(request.request_id))
+        if request.host is None and request.deadline_ms > group.now_ms:
+            _choose_again(group, action, request)
+        else:
+            moves.not_reserved(group, action, f"{broken.seen}; {broken.change}")
+        return
+    held = request.evolve(allocated_host=host)
+    match action:
+        case Swap():
+            moves.give_way(group, action.evolve(request=held))
+        case Move():
+            chosen = host if request.host is None else action.chosen_host
+            moves.held(group, action.evolve(request=held, chosen_host=chosen), host)
+        case SpinUp():
+            standbys.held(group, action, held, host)
+
+
+def _choose_again(group: GroupStep, action: Swap | Move | SpinUp, request: ResourceRequest) -> None:
+    leave_out: tuple[str, ...] = ()
+    if isinstance(action, Swap):
+        leave_out = (action.place.host,)
+    elif isinstance(action, Move):
+        leave_out = (action.source_host,)
+    excluded = host_limit.excluded(group, claimant_of(action), *leave_out)
+    left_ms = containers.time_left_ms(group, request)
+    again = containers.new_request(group, None, excluded, left_ms)
+    containers.ask(group, claimant_of(action), again)
+    group.put_action(action.evolve(request=again))
 
 
 def _expired(draft: Draft, request_id: str, why: str) -> None:
-    group = draft.group_of_id(request_id)
+    """A resource couldn't be held in time; one that is held already isn't concerned."""
+    group = draft.of_id(request_id)
     if group is None:
         return
-    group_id, action = group.group_id, group.action
-    if action is not None:
-        reservation = action.reservation
-        if reservation is not None and reservation.request_id == request_id:
-            if reservation.allocated_host is None:
-                if action.ask.kind is RequestKind.START_STANDBY:
-                    why += left_out.reason(draft, group, action.standby_id, reservation)
-                    draft.emit(ReleaseResource(request_id))
-                    spin_up.expired(draft, group_id, action, why)
-                else:
-                    why += left_out.reason(draft, group, action.ask.processor_id, reservation)
-                    actions.expired(draft, group_id, action, reservation, why)
-            elif action.stage is Stage.HELD and not reservation.confirmed:
+    match ownership.requester(group.group, request_id):
+        case Move(request=request) as move if request.allocated_host is not None:
+            if move.stage is Stage.HELD and not request.confirmed:
                 # Asked for again since, and its host didn't come back with it in time.
-                actions.give_up(draft, group_id, action, texts.expired(why))
-            return
-        reservation = action.standby_reservation
-        if reservation is not None and reservation.request_id == request_id:
-            if reservation.allocated_host is None:
-                why += left_out.reason(draft, group, action.standby_id, reservation)
-                actions.expired(draft, group_id, action, reservation, why)
-            return
-    for processor in group.processors.values():
-        request = processor.request
-        if request is None or request.request_id != request_id:
-            continue
-        if request.allocated_host is None:
-            _request_expired(draft, group, processor.processor_id, why)
-        return
+                moves.give_up(group, move, texts.expired(why))
+        case Swap(request=request) | Move(request=request) | SpinUp(request=request) as action:
+            if request is not None and request.allocated_host is None:
+                why += host_limit.left_out(group, claimant_of(action), request)
+                draft.emit(ReleaseResource(request_id))
+                moves.not_reserved(group, action, why)
+        case Processor(request=request) as processor if request is not None:
+            if request.allocated_host is None:
+                _processors_expired(group, processor.processor_id, request, why)
+        case _:
+            pass
 
 
-def _request_expired(draft: Draft, group: Group, processor_id: str, why: str) -> None:
-    group_id = group.group_id
-    processor = group.processors[processor_id]
-    assert processor.request is not None
-    forced = ownership.owner(group, processor_id, Stage.STARTING)
-    if group.failover is not None and group.failover.active_id == processor_id:
-        draft.emit(CountMetric("expired-preferred-host-requests"))
-        failover.abandon(draft, group_id, why)
-    elif forced is not None:
-        containers.drop_request(draft, group_id, processor_id)
-        actions.reservation_failed(draft, group_id, forced, why)
-    elif processor.request.host is not None:
-        draft.emit(
-            ReleaseResource(processor.request.request_id),
-            CountMetric("expired-preferred-host-requests"),
-        )
-        failover.next_rung(draft, group_id, processor_id, why)
+def _processors_expired(
+    group: GroupStep, processor_id: str, request: ResourceRequest, why: str
+) -> None:
+    start = ownership.starting(group.group, processor_id)
+    if ownership.fails_over(group.group, processor_id):
+        group.emit(CountMetric("expired-preferred-host-requests"))
+        failover.abandon(group, why)
+    elif start is not None:
+        containers.drop_request(group, processor_id)
+        moves.not_reserved(group, start, why)
+    elif request.host is not None:
+        group.emit(ReleaseResource(request.request_id))
+        group.emit(CountMetric("expired-preferred-host-requests"))
+        failover.next_fallback(group, processor_id, why)
     else:
-        draft.emit(CountMetric("expired-any-host-requests"))
-        containers.give_up_turn(draft, group_id, processor_id)
+        group.emit(CountMetric("expired-any-host-requests"))
+        containers.give_up_turn(group, processor_id)
 
 
-def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
-    group = draft.group_of_id(event.execution_id)
-    checked_in = isinstance(event, ContainerCheckedIn)
-    if group is not None:
-        orphan = orphans.orphan_of(group, event.execution_id)
-        if orphan is not None:
-            orphans.alive(draft, group, orphan, checked_in=checked_in)
-            return
-    if group is None:
-        draft.emit(StopContainer(event.execution_id, event.host))
-        return
-    for processor in group.processors.values():
-        incarnation = processor.incarnation
-        if incarnation is None or incarnation.execution_id != event.execution_id:
+# Deadlines. The reducer has no clock: a `TimePassed` tells it.
+
+
+def _time_passed(draft: Draft) -> None:
+    groups = draft.index.overdue(draft.now_ms)
+    hosts.unregistered_too_long(draft)
+    for group_id in groups:
+        group = draft.at(group_id)
+        if group.found is not None:
+            _group_due(group, group.found)
+
+
+def _group_due(group: GroupStep, due: Group) -> None:
+    now_ms = group.now_ms
+    hosts.leases_over(group)  # first: what follows chooses among the hosts
+    asked = [processor.request for processor in due.processors.values()]
+    for request in (*asked, request_of(due.action)):
+        if request is not None and request.allocated_host is None and request.deadline_ms <= now_ms:
+            _expired(group.draft, request.request_id, NO_ANSWER)
+    action = group.action
+    held = isinstance(action, Move) and action.stage is Stage.HELD
+    if isinstance(action, Move) and held and action.request.deadline_ms <= now_ms:
+        moves.hold_expired(group, action)
+    for processor_id in due.processors:
+        processor = group.group.processors.get(processor_id)
+        if processor is None or processor.deadline_ms is None or processor.deadline_ms > now_ms:
             continue
-        if checked_in and processor.phase is Phase.STARTING:
-            _checked_in(draft, group, processor.processor_id)
-        elif checked_in and processor.phase is Phase.STOPPING:
-            containers.checked_in_too_late(draft, group.group_id, processor.processor_id)
-        return
-
-
-def _checked_in(draft: Draft, group: Group, processor_id: str) -> None:
-    group_id = group.group_id
-    containers.checked_in(draft, group_id, processor_id)
-    failed_over = group.failover is not None and group.failover.active_id == processor_id
-    if failed_over:
-        draft.put_failover(group_id, None)
-    action = ownership.owner(group, processor_id, Stage.STARTING)
-    if action is None:
-        if failed_over:
-            requests.failed_over_already(draft, group_id, processor_id)
-        return
-    if action.ask.kind is RequestKind.START_STANDBY:
-        spin_up.checked_in(draft, group_id, action)
-    elif action.ask.kind is RequestKind.FAIL_OVER and not failed_over:
-        actions.checked_in_elsewhere(draft, group_id, action)
-    else:
-        actions.checked_in(draft, group_id, action)
-
-
-def _dead(draft: Draft, execution_id: str, host: str, evidence: str) -> None:
-    group = draft.group_of_id(execution_id)
-    if group is None:
-        draft.emit(containers.forget(execution_id, host))
-        return
-    orphan = orphans.orphan_of(group, execution_id)
-    if orphan is not None:
-        orphans.dead(draft, group, orphan, evidence)
-        return
-    for processor in group.processors.values():
-        incarnation = processor.incarnation
-        if incarnation is not None and incarnation.execution_id == execution_id:
-            _bury(draft, group.group_id, processor.processor_id, evidence)
-            return
-
-
-def _bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> None:
-    before = containers.bury(draft, group_id, processor_id, evidence)
-    ends.after_end(draft, group_id, before, lost=False)
-
-
-def _stop_failed(draft: Draft, execution_id: str) -> None:
-    group = draft.group_of_id(execution_id)
-    for processor in () if group is None else group.processors.values():
-        incarnation = processor.incarnation
-        if incarnation is not None and incarnation.execution_id == execution_id:
-            if group is not None and processor.phase is Phase.STOPPING:
-                ends.stop_failed(draft, group, processor.processor_id)
-            return
+        if processor.phase is Phase.STARTING:
+            containers.start_overdue(group, processor_id)
+        elif processor.phase is Phase.STOPPING:
+            containers.stop(group, processor_id)

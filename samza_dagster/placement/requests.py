@@ -1,28 +1,43 @@
-"""Placement requests: taken once, refused with a reason, or queued until their turn."""
+"""Placement requests: taken once, refused with a reason, or queued until their turn.
+
+And requests about requests: cancel one, commit or release what one has reserved.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from samza_dagster.model import naming
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
-    actions,
-    controls,
     failover,
     host_limit,
+    moves,
     ownership,
     places,
     responses,
     rules,
-    spin_up,
-    swaps,
+    standbys,
     texts,
 )
 from samza_dagster.placement.commands import DeleteRequest
-from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.draft import Draft, GroupStep
 from samza_dagster.placement.explain import refusal_of_ask, too_many_standbys
-from samza_dagster.placement.state import Group, PlacementAsk, Role
+from samza_dagster.placement.state import (
+    Action,
+    Fallback,
+    Group,
+    Move,
+    Phase,
+    PlacementAsk,
+    Role,
+    SpinUp,
+    Stage,
+    StopStandby,
+    Swap,
+    subject_of,
+)
+
+# Nothing was stopped yet: an action can still be given up without a trace.
+REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
 def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
@@ -35,29 +50,29 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
         return
     draft.remember(ask.uuid)
     if ask.kind.is_about_another:
-        controls.carry_out(draft, ask)
+        _carry_out(draft, ask)
         return
-    group = draft.group_with(ask.processor_id)
+    step = draft.with_member(ask.processor_id)
+    group = None if step is None else step.group
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
-    if group is None or refusal is not None:
-        if group is None or refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
+    if step is None or group is None or refusal is not None:
+        if refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
             refusal = texts.unknown_processor(ask.processor_id, _known(draft))
-        _refuse(draft, ask, refusal)
+        responses.refuse(draft, ask, refusal)
         return
     if group.processors[ask.processor_id].incarnation is not None:
         # What has a successor never comes back: to wait for its turn would change nothing.
         superseded = _another_incarnation(group, ask)
         if superseded is not None:
-            _refuse(draft, ask, superseded)
+            responses.refuse(draft, ask, superseded)
             return
     if no_start_because:
-        _refuse(draft, ask, f"{texts.NO_START}; {no_start_because}")
+        responses.refuse(draft, ask, f"{texts.NO_START}; {no_start_because}")
         return
-    draft.put_queue(group.group_id, _in_order((*group.queue, ask)))
+    step.put_queue(_in_order((*group.queue, ask)))
     take_turns(draft, unanswered=ask.uuid)
-    left = draft.find_group(group.group_id)
-    if left is not None and ask in left.queue:
-        why = why_it_waits(draft, left, ask)
+    if step.found is not None and ask in step.group.queue:
+        why = why_it_waits(step, ask)
         responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
 
 
@@ -73,46 +88,49 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
     `unanswered` is a request without a response: it may still be refused; one that
     was ACCEPTED can only fail.
     """
-    held_back: list[tuple[int, str, str]] = []
+    held_back = 0  # so many of the oldest wait for their hosts, as things are now
     while len(draft.index.acting) < draft.limits.max_concurrent_actions:
-        entry = draft.index.next_ask()
-        if entry is None:
+        asks = draft.index.asks
+        if len(asks) <= held_back:
             break
-        group = draft.group(entry[2])
-        ask = ownership.next_ask(group)
+        step = draft.at(asks[held_back].group_id)
+        queue, ask = step.group.queue, ownership.next_ask(step.group)
         assert ask is not None
-        if _waits_for_hosts(draft, group, ask) is not None:
-            held_back.append(entry)
+        if _waits_for_hosts(step, ask) is not None:
+            held_back += 1
             continue
-        draft.put_queue(group.group_id, tuple(q for q in group.queue if q != ask))
-        _begin(draft, draft.group(group.group_id), ask, accepted=ask.uuid != unanswered)
-    for entry in held_back:
-        draft.index.put_ask_back(entry)
+        step.put_queue(tuple(q for q in queue if q != ask))
+        _begin(step, ask, accepted=ask.uuid != unanswered)
+        held_back = 0
 
 
-def failed_over_already(draft: Draft, group_id: str, active_id: str) -> None:
+def failed_over_already(step: GroupStep, active_id: str) -> None:
     """The active runs where its standby was, by nobody's request: a fail-over that waited is over.
 
     Begun now it would take a healthy active onto a standby that has only started to follow.
     """
-    group = draft.group(group_id)
-    incarnation = group.processors[active_id].incarnation
+    incarnation = step.processor(active_id).incarnation
     assert incarnation is not None
     over = [
         ask
-        for ask in group.queue
+        for ask in step.group.queue
         if ask.kind is RequestKind.FAIL_OVER and ask.processor_id == active_id
     ]
     if not over:
         return
-    draft.put_queue(group_id, tuple(ask for ask in group.queue if ask not in over))
+    step.put_queue(tuple(ask for ask in step.group.queue if ask not in over))
     for ask in over:
-        why = texts.failed_over_already(active_id, incarnation.host)
-        responses.write(draft, ask, texts.FAILED, why)
+        seen = (
+            f"{active_id} has failed over to {incarnation.host} by itself while the request waited"
+        )
+        change = f"ask again if {active_id} is to move on, once its standby follows it"
+        why = texts.refusal("one-failover", seen, change)
+        responses.write(step.draft, ask, texts.FAILED, why)
 
 
-def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
+def why_it_waits(step: GroupStep, ask: PlacementAsk) -> str:
     """For what a queued request waits."""
+    group = step.group
     if group.action is not None:
         busy = group.action.ask
         return f"waits for action {busy.uuid} on {busy.processor_id} of the same group"
@@ -123,59 +141,54 @@ def why_it_waits(draft: Draft, group: Group, ask: PlacementAsk) -> str:
     first = ownership.next_ask(group)
     if first is not None and first != ask:
         return f"waits for request {first.uuid} of the same group, which is older"
-    busy = _waits_for_hosts(draft, group, ask)
+    busy = _waits_for_hosts(step, ask)
     if busy is not None:
         return f"waits because {busy}"
-    limit = draft.limits.max_concurrent_actions
-    if len(draft.index.acting) >= limit:
+    limit = step.limits.max_concurrent_actions
+    if len(step.draft.index.acting) >= limit:
         return f"waits because {limit} actions are in flight, the job's limit"
     # Nothing is in its way: a take-over begins nothing before it has heard of the hosts.
     return "waits until the hosts have registered with the coordinator that took over"
 
 
-def _begin(draft: Draft, group: Group, ask: PlacementAsk, *, accepted: bool) -> None:
-    why = _broken_rule(draft, group, ask)
-    if why is not None:
-        if accepted:
-            responses.write(draft, ask, texts.FAILED, why)
-        else:
-            _refuse(draft, ask, why)
-        return
-    begin: Callable[[Draft, str, PlacementAsk], None]
-    if swaps.is_swap(ask):
-        begin = swaps.begin
+def _begin(step: GroupStep, ask: PlacementAsk, *, accepted: bool) -> None:
+    why = _broken_rule(step, ask)
+    if why is not None and accepted:
+        responses.write(step.draft, ask, texts.FAILED, why)
+    elif why is not None:
+        responses.refuse(step.draft, ask, why)
     elif ask.kind is RequestKind.START_STANDBY:
-        begin = spin_up.begin_start
+        standbys.begin_start(step, ask)
     elif ask.kind is RequestKind.STOP_STANDBY:
-        begin = spin_up.begin_stop
+        standbys.begin_stop(step, ask)
     else:
-        begin = actions.begin
-    begin(draft, group.group_id, ask)
+        moves.begin(step, ask)
 
 
-def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
+def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
     """What forbids the request now. A lost host is left to the request's expiry."""
+    group = step.group
     if ask.processor_id not in group.processors:
-        return texts.unknown_processor(ask.processor_id, _known(draft))
+        return texts.unknown_processor(ask.processor_id, _known(step.draft))
     superseded = _another_incarnation(group, ask)
     if superseded is not None:
         return superseded
-    if swaps.is_swap(ask):
-        if failover.candidates(draft, group, ask.processor_id):
+    if moves.is_swap(ask):
+        if failover.candidates(step, ask.processor_id):
             return None
-        broken = places.refusals(group, draft.hosts, ask.processor_id)
-        return texts.no_standby(
-            ask.processor_id, [f"{b.rule}: {b.seen}; {b.change}" for b in broken]
-        )
+        broken = places.refusals(group, step.hosts, ask.processor_id)
+        why = "".join(f"; {texts.refusal(b.rule, b.seen, b.change)}" for b in broken)
+        pid = ask.processor_id
+        return f"no standby container of {pid} runs on a host where {pid} may be{why}"
     mover = ask.processor_id
     if ask.kind is RequestKind.START_STANDBY:
-        standbys = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
-        if standbys >= draft.limits.max_standbys:  # others were asked for before it
-            return too_many_standbys(ask.processor_id, standbys)
-        mover = spin_up.new_standby_id(draft, group)
+        members = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
+        if members >= step.limits.max_standbys:  # others were asked for before it
+            return too_many_standbys(ask.processor_id, members)
+        mover = standbys.new_standby_id(step)
     if ask.kind is RequestKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
         return None
-    broken = rules.violation(group, draft.hosts, mover, ask.destination_host)
+    broken = rules.violation(group, step.hosts, mover, ask.destination_host)
     if broken is None or broken.rule == rules.HOST_ALIVE:
         return None
     return f"{texts.CONSTRAINTS}; {broken.rule}: {broken.seen}; {broken.change}"
@@ -202,37 +215,40 @@ def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
         if last is not None and last.execution_id == ask.execution_id:
             return None
         seen = "down" if last is None else f"down since {last.execution_id} on {last.host}"
-    return texts.another_incarnation(ask.processor_id, ask.execution_id, seen)
+    pid = ask.processor_id
+    seen = f"the fail-over is of {ask.execution_id}, and {pid} is {seen} by now"
+    return texts.refusal("same-incarnation", seen, f"ask again if {pid} is still to move")
 
 
-def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
+def _waits_for_hosts(step: GroupStep, ask: PlacementAsk) -> str | None:
     """For which host's turn the request waits: one that it would touch, or all it could choose."""
     touched: set[str] = set()
-    processor = group.processors.get(ask.processor_id)
+    processor = step.group.processors.get(ask.processor_id)
     if processor is not None and processor.incarnation is not None:
         touched.add(processor.incarnation.host)
-    if swaps.is_swap(ask):
-        touched.update(swaps.target_host(draft, group, ask.processor_id))
+    if moves.is_swap(ask):
+        place = moves.place_to_take(step, ask.processor_id)
+        touched.update(() if place is None else (place.host,))
     elif ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)  # of a stop "", which nothing touches
-    return host_limit.why_not(draft, touched, _not_to_choose(draft, group, ask))
+    return host_limit.why_not(step.draft, touched, _not_to_choose(step, ask))
 
 
-def _not_to_choose(draft: Draft, group: Group, ask: PlacementAsk) -> set[str] | None:
+def _not_to_choose(step: GroupStep, ask: PlacementAsk) -> set[str] | None:
     """The hosts that its choice excludes; None when it chooses no host."""
     if ask.kind is RequestKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
-        mover = spin_up.new_standby_id(draft, group)
+        mover = standbys.new_standby_id(step)
     elif ask.kind is RequestKind.PLACE and ask.destination_host == naming.ANY_HOST:
         mover = ask.processor_id
     elif ask.kind is RequestKind.PLACE and ask.destination_host == naming.STANDBY:
-        ranked = failover.candidates(draft, group, ask.processor_id)
-        if not ranked:
+        place = moves.place_to_take(step, ask.processor_id)
+        if place is None:
             return None
-        mover = ranked[0]
+        mover = place.standby_id
     else:
         return None
-    forbidden = draft.forbidden_hosts(group.group_id, mover)
-    processor = group.processors.get(mover)
+    forbidden = step.forbidden_hosts(mover)
+    processor = step.group.processors.get(mover)
     if processor is not None and processor.incarnation is not None:
         forbidden.add(processor.incarnation.host)
     return forbidden
@@ -242,5 +258,97 @@ def _in_order(asks: tuple[PlacementAsk, ...]) -> tuple[PlacementAsk, ...]:
     return tuple(sorted(asks, key=lambda ask: (ask.timestamp_ms, ask.uuid)))
 
 
-def _refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:
-    responses.write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))
+# Requests about requests.
+
+
+def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
+    """Done at once, or refused with the reason: a control never waits."""
+    step, uuid = draft.of_id(ask.refers_to), ask.refers_to
+    action = None if step is None else step.action
+    if step is not None and action is not None and action.ask.uuid == uuid:
+        refusal = _of_action(step, action, ask)
+    elif step is not None and any(queued.uuid == uuid for queued in step.group.queue):
+        refusal = _of_queued(step, ask)
+    else:
+        seen = f"request {uuid} is neither queued nor in flight"
+        refusal = texts.refusal("request-under-way", seen, "name one that is, or ask anew")
+    if refusal is not None:
+        responses.refuse(draft, ask, refusal)
+    elif ask.kind is RequestKind.COMMIT:
+        responses.write(draft, ask, texts.SUCCEEDED, texts.committed(uuid))
+    else:
+        released = ask.kind is RequestKind.RELEASE
+        responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(uuid, released=released))
+
+
+def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None:
+    """Commits an action or gives it up; returns why not."""
+    uuid, hold = action.ask.uuid, action.ask.hold
+    if ask.kind is RequestKind.COMMIT:
+        if not (isinstance(action, Move) and hold) or action.stage not in REVOCABLE:
+            change = "wait for its end" if hold else "ask with hold for one that waits"
+            seen = f"request {uuid} is {action.stage}, it waits for no commit"
+            return texts.refusal("held-for-commit", seen, change)
+        moves.committed(step, action)
+        return None
+    if not isinstance(action, (Swap, Move, SpinUp)) or action.stage not in REVOCABLE:
+        begun, change = _begun(step.group, action)
+        seen = f"request {uuid} is {action.stage}: too late, {begun}"
+        return texts.refusal("not-yet-touched", seen, change)
+    moves.give_up(step, action, _given_up(step.group, action, ask))
+    return None
+
+
+def _of_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
+    """Drops a request that waits for its turn; returns why not."""
+    uuid = ask.refers_to
+    if ask.kind is RequestKind.COMMIT:
+        change = "commit it once it is reserved"
+        return texts.refusal("reserved-before-commit", f"request {uuid} is queued", change)
+    for queued in step.group.queue:
+        if queued.uuid == uuid:
+            message = f"{_verb(ask)} before it began; nothing was touched"
+            responses.write(step.draft, queued, texts.FAILED, message)
+    step.put_queue(tuple(queued for queued in step.group.queue if queued.uuid != uuid))
+    return None
+
+
+def _given_up(group: Group, action: Swap | Move | SpinUp, ask: PlacementAsk) -> str:
+    """What is true of the containers when the action is given up."""
+    if ownership.is_down(group, subject_of(action)):
+        down = f"container {subject_of(action)} had ended by itself, it is started again"
+        return f"{_verb(ask)}; {down}"
+    if isinstance(action, Move) and action.place is not None:
+        standby = f"standby {action.place.standby_id}"
+        return f"{_verb(ask)} after {standby} gave way; the active runs on untouched"
+    return texts.RELEASED if ask.kind is RequestKind.RELEASE else texts.CANCELLED
+
+
+def _begun(group: Group, action: Action) -> tuple[str, str]:
+    """What is so of the container that the action has begun with, and how that is undone."""
+    subject = subject_of(action)
+    if isinstance(action, Fallback):
+        return f"it has FAILED and {subject} is led back", f"wait until {subject} runs"
+    touched = action.place.standby_id if isinstance(action, Swap) else subject
+    processor = group.processors.get(touched)
+    if processor is None or processor.incarnation is None:
+        seen = f"{touched} has no process that is known of"
+    elif processor.phase is Phase.STOPPING:
+        seen = f"{touched} was told to stop"
+    else:
+        seen = f"{touched} starts on {processor.incarnation.host}"
+    return seen, _way_back(action, subject)
+
+
+def _way_back(action: Action, subject: str) -> str:
+    if isinstance(action, SpinUp):
+        return f"ask to stop {subject} once it runs"
+    if isinstance(action, StopStandby):
+        return "ask for another standby once it has ended"
+    if action.ask.destination_host in (naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN):
+        return f"wait until {subject} runs again where it was"
+    return f"ask to move {subject} back once it has ended"
+
+
+def _verb(ask: PlacementAsk) -> str:
+    return "released" if ask.kind is RequestKind.RELEASE else "cancelled"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from samza_dagster.placement import texts
 from samza_dagster.placement.commands import CountMetric, ReleaseResource, WriteResponse
-from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Action, PlacementAsk
+from samza_dagster.placement.draft import Draft, GroupStep
+from samza_dagster.placement.state import Action, Fallback, Move, PlacementAsk, request_of
 
 LONGEST_MESSAGE = 16_000
 """Characters: a reason may name every host, or every record that a stranger wrote."""
@@ -19,52 +19,57 @@ def write(draft: Draft, ask: PlacementAsk, status: str, message: str) -> None:
     draft.emit(_response(ask, status, message, draft.now_ms))
 
 
-def respond(draft: Draft, group_id: str, action: Action, status: str, message: str) -> Action:
-    """Writes a response of the action in flight, and keeps it with the action."""
-    action = action.evolve(status=status, message=_shortened(message), response_ms=draft.now_ms)
-    draft.put_action(group_id, action)
-    draft.emit(last(action))
-    return action
+def refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:
+    """BAD_REQUEST, and nothing was changed."""
+    write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))
+
+
+def progress(step: GroupStep, action: Action, message: str) -> None:
+    """IN_PROGRESS: puts the action, with the response that it has written."""
+    action = action.evolve(message=_shortened(message), response_ms=step.now_ms)
+    step.put_action(action)
+    step.emit(last(action))
 
 
 def last(action: Action) -> WriteResponse:
     """The last response of an action in flight; its details say where that stands by now."""
-    return _response(action.ask, action.status, action.message, action.response_ms, action)
+    status = texts.FAILED if isinstance(action, Fallback) else texts.IN_PROGRESS
+    return _response(action.ask, status, action.message, action.response_ms, action)
 
 
-def fail(draft: Draft, group_id: str, action: Action, message: str) -> Action:
-    """FAILED, and counted."""
-    draft.emit(CountMetric(_FAILURES))
-    return respond(draft, group_id, action, texts.FAILED, message)
+def fall_back(step: GroupStep, fallback: Fallback, message: str) -> None:
+    """FAILED, and counted; the group stays locked until the container runs."""
+    step.emit(CountMetric(_FAILURES))
+    progress(step, fallback, message)
+
+
+def fail(
+    step: GroupStep, action: Action, message: str, started: tuple[str, str] = ("", "")
+) -> None:
+    """FAILED, and counted; the group is free. `started`: what runs for it, not where it was to."""
+    step.emit(CountMetric(_FAILURES))
+    _end(step, action, texts.FAILED, message, started)
 
 
 def succeed(
-    draft: Draft, group_id: str, action: Action, message: str, started: tuple[str, str] = ("", "")
+    step: GroupStep, action: Action, message: str, started: tuple[str, str] = ("", "")
 ) -> None:
     """SUCCEEDED, and the group is free; `started` is who runs for it now, and on which host."""
-    _end(draft, group_id, action, texts.SUCCEEDED, message, started)
-
-
-def fail_elsewhere(
-    draft: Draft, group_id: str, action: Action, message: str, started: tuple[str, str]
-) -> None:
-    """FAILED, and the group is free: its container runs, but not where it was to."""
-    draft.emit(CountMetric(_FAILURES))
-    _end(draft, group_id, action, texts.FAILED, message, started)
+    _end(step, action, texts.SUCCEEDED, message, started)
 
 
 def _end(
-    draft: Draft, group_id: str, action: Action, status: str, message: str, started: tuple[str, str]
+    step: GroupStep, action: Action, status: str, message: str, started: tuple[str, str]
 ) -> None:
-    draft.emit(_response(action.ask, status, message, draft.now_ms, action, started))
-    draft.put_action(group_id, None)
+    step.emit(_response(action.ask, status, message, step.now_ms, action, started))
+    step.put_action(None)
 
 
-def give_back(draft: Draft, action: Action) -> None:
+def give_back(step: GroupStep, action: Action) -> None:
     """Releases what the action has reserved or asks for."""
-    for reservation in (action.reservation, action.standby_reservation):
-        if reservation is not None:
-            draft.emit(ReleaseResource(reservation.request_id))
+    request = request_of(action)
+    if request is not None:
+        step.emit(ReleaseResource(request.request_id))
 
 
 def _response(
@@ -79,8 +84,7 @@ def _response(
     stage, host = QUEUED if status == texts.ACCEPTED else "", started[1]
     if action is not None and status == texts.IN_PROGRESS:
         stage = action.stage.value
-        held = action.reservation
-        host = (held.allocated_host or "") if held is not None else ""
+        host = (action.request.allocated_host or "") if isinstance(action, Move) else ""
     return WriteResponse(
         uuid=ask.uuid,
         deployment_id=ask.deployment_id,

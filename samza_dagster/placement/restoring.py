@@ -15,7 +15,7 @@ from immutables import Map
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.codec import group_from_json, job_from_json
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.state import Group, Host, JobState
 
 JOB = "job"

@@ -12,12 +12,22 @@ invariant 1.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
-from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership
-from samza_dagster.placement.record import record
-from samza_dagster.placement.state import Group, Host, Orphan, Processor, ResourceRequest
+from samza_dagster.placement.state import (
+    Group,
+    Host,
+    Move,
+    Orphan,
+    Processor,
+    ResourceRequest,
+    SpinUp,
+    Swap,
+    claimant_of,
+    request_of,
+)
 
 SAME_HOST = "same-host"
 SAME_DOMAIN = "same-fault-domain"
@@ -26,7 +36,7 @@ ANOTHER_HOST = "another-host"
 HOST_ALIVE = "host-alive"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Violation:
     """A rule that `host` breaks: what was seen, and the smallest change that makes it legal."""
 
@@ -46,12 +56,15 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
     A standby that gives way to this processor doesn't hold its host; its orphan does.
     """
     taken: dict[str, Held] = {}
-    giving_way = ownership.gives_way(group, processor_id)
+    place, action = ownership.place_taken(group, processor_id), group.action
+    giving_way = None if place is None else place.standby_id
+    reserving = action if isinstance(action, (Swap, Move, SpinUp)) else None
     for other in group.processors.values():
         other_id = other.processor_id
         if other_id == processor_id:
             continue
-        for request in (other.request, *_reservations(group, other_id)):
+        claims = reserving is not None and claimant_of(reserving) == other_id
+        for request in (other.request, request_of(action) if claims else None):
             if request is not None and (host := request.allocated_host or request.host):
                 taken[host] = partial(_reserved, other_id, request)
         if other.incarnation is not None and other_id != giving_way:
@@ -83,7 +96,8 @@ def violation(
     held = taken.get(host)
     if held is not None:
         return held()
-    if host == ownership.place_taken(group, processor_id):
+    place = ownership.place_taken(group, processor_id)
+    if place is not None and host == place.host:
         return lost(hosts, host)
     near = _neighbours(group, processor_id, taken)
     return lost(hosts, host) or _same_domain(hosts, {n: taken[n] for n in taken if n in near}, host)
@@ -146,18 +160,6 @@ def _same_domain(
                 f"name a host of another fault domain than {known.fault_domain}",
             )
     return None
-
-
-def _reservations(group: Group, processor_id: str) -> tuple[ResourceRequest | None, ...]:
-    """What the group's action has reserved or asks for on behalf of this processor."""
-    action = group.action
-    if action is None:
-        return ()
-    own = action.reservation if ownership.subject(action) == processor_id else None
-    displaced = (
-        action.ask.kind is not RequestKind.START_STANDBY and action.standby_id == processor_id
-    )
-    return own, action.standby_reservation if displaced else None
 
 
 def _reserved(processor_id: str, request: ResourceRequest) -> Violation:

@@ -8,15 +8,25 @@ that was stored is compared with it before `CoordinatorRestarted` has renewed it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, ClassVar, Self, cast
 
 from immutables import Map
 
 from samza_dagster.lag import GOOD_FOR_MS
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.index import EMPTY, Index
-from samza_dagster.placement.record import Evolving, record
+
+
+class Evolving:
+    """A record with `evolve`."""
+
+    __slots__ = ()
+
+    def evolve(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed; raises `TypeError` for a field that it hasn't."""
+        return replace(cast("Any", self), **changes)
 
 
 class Phase(StrEnum):
@@ -52,7 +62,7 @@ class Fencing(StrEnum):
     BROKER = "broker"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Incarnation(Evolving):
     """One start of a container. `epoch` grows over the job's whole life.
 
@@ -68,7 +78,7 @@ class Incarnation(Evolving):
     boot_id: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class End(Evolving):
     """How the last incarnation of a processor ended, for the next one's certificate."""
 
@@ -80,7 +90,7 @@ class End(Evolving):
     evidence: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResourceRequest(Evolving):
     """A resource asked of the cluster; `host` None is any host not excluded.
 
@@ -98,7 +108,7 @@ class ResourceRequest(Evolving):
     urgent: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Processor(Evolving):
     """One container of the job, wanted running.
 
@@ -137,7 +147,7 @@ class Processor(Evolving):
     sought: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Orphan(Evolving):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
@@ -169,7 +179,7 @@ class Orphan(Evolving):
         return self.elsewhere and self.ended is not None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PlacementAsk(Evolving):
     """A request as the reducer sees it; `expiry_ms` None means the job's default.
 
@@ -205,45 +215,166 @@ class Stage(StrEnum):
     FALLBACK_ANY = "fallback-any"
 
 
-@record
-class Action(Evolving):
-    """The one action in flight of a group.
+@dataclass(frozen=True, slots=True)
+class StandbyPlace(Evolving):
+    """What a standby leaves to its active: the host that has its state."""
 
-    `status`, `message` and `response_ms` are the last response written. A fallback
-    stage comes after FAILED: it keeps the group's lock until the container runs.
-    `reservation` is the destination's. For an action that puts the active in a
-    standby's place, `standby_id` gives way from `target_host`, and
-    `standby_reservation` is its new place, when one is reserved first. `stopping_already`
-    is whether its container was being stopped before it, for another reason. `chosen_hosts`
-    are those that the cluster chose for it among several. `stopped` are the processors that were
-    told to stop for it, and aren't known to live on.
+    standby_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight(Evolving):
+    """What each action has, whatever it does now.
+
+    `stopped` are the processors that were told to stop for it, and aren't known to live on.
+    `message` and `response_ms` are those of the last response that was written.
     """
 
     ask: PlacementAsk
-    stage: Stage
-    source_host: str | None
-    reservation: ResourceRequest | None = None
-    standby_id: str = ""
-    target_host: str | None = None
-    standby_reservation: ResourceRequest | None = None
+    stopped: tuple[str, ...] = field(default=(), kw_only=True)
+    message: str = field(default="", kw_only=True)
+    response_ms: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap(InFlight):
+    """A standby gives way to its active, which runs on until then; a `Move` to its place follows.
+
+    `request` is a new place for the standby. It is held before the standby is told to stop;
+    a fail-over reserves none. `source_host` is the active's.
+    """
+
+    source_host: str
+    place: StandbyPlace
+    request: ResourceRequest | None
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        reserves = self.request is not None and self.request.allocated_host is None
+        return Stage.RESERVING_STANDBY if reserves else Stage.STOPPING_STANDBY
+
+    @property
+    def chosen_host(self) -> str | None:
+        """The standby's new host, once it is held."""
+        return None if self.request is None else self.request.allocated_host
+
+
+@dataclass(frozen=True, slots=True)
+class Move(InFlight):
+    """A container's destination is reserved, and held for a commit if that was asked.
+
+    Then the container is told to stop, and a `Start` follows. `place` is set when the
+    destination is a standby's, which has given way. `chosen_host` is the host that the
+    cluster chose for this action among several.
+    """
+
+    source_host: str
+    request: ResourceRequest
+    place: StandbyPlace | None = None
+    chosen_host: str | None = None
     committed: bool = False
-    status: str = ""
-    message: str = ""
-    response_ms: int = 0
-    stopping_already: bool = False
-    chosen_hosts: tuple[str, ...] = ()
-    stopped: tuple[str, ...] = ()
 
-    def stopping(self, processor_id: str) -> Action:
-        """With one more that was told to stop for it."""
-        return self.evolve(stopped=(*self.stopped, processor_id))
-
-    def sparing(self, processor_id: str) -> Action:
-        """Without one that lives on."""
-        return self.evolve(stopped=tuple(pid for pid in self.stopped if pid != processor_id))
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        if self.request.allocated_host is None:
+            return Stage.RESERVING
+        return Stage.STOPPING if self.ask.processor_id in self.stopped else Stage.HELD
 
 
-@record
+@dataclass(frozen=True, slots=True)
+class Restart(InFlight):
+    """A container is told to stop with nothing reserved; a `Start` on its own host follows."""
+
+    source_host: str
+
+    stage: ClassVar[Stage] = Stage.STOPPING
+
+
+@dataclass(frozen=True, slots=True)
+class Start(InFlight):
+    """A container that is down starts where its action, or the fail-over that it asked for, leads it.
+
+    `source_host` is where it ran, if that is known.
+    """
+
+    source_host: str | None
+    place: StandbyPlace | None = None
+    chosen_host: str | None = None
+
+    stage: ClassVar[Stage] = Stage.STARTING
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback(InFlight):
+    """The action has FAILED with its container down: the group is locked until that runs.
+
+    `to_source` is whether it is led back to `source_host`, else to any host.
+    """
+
+    source_host: str | None
+    to_source: bool
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.FALLBACK_SOURCE if self.to_source else Stage.FALLBACK_ANY
+
+
+@dataclass(frozen=True, slots=True)
+class SpinUp(InFlight):
+    """One more standby for an active; a member of the group once its `request` is held."""
+
+    standby_id: str
+    request: ResourceRequest | None
+    chosen_host: str | None = None
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that responses and views name."""
+        return Stage.STARTING if self.request is None else Stage.RESERVING
+
+
+@dataclass(frozen=True, slots=True)
+class StopStandby(InFlight):
+    """A standby is stopped for good; `stopping_already`: it was before, for another reason."""
+
+    source_host: str | None
+    stopping_already: bool
+
+    stage: ClassVar[Stage] = Stage.STOPPING
+
+
+Moving = Swap | Move | Restart | Start
+"""What puts a container elsewhere, or starts it anew where it is."""
+Action = Moving | Fallback | SpinUp | StopStandby
+"""The one action in flight of a group, by what it does now."""
+
+
+def request_of(action: Action | None) -> ResourceRequest | None:
+    """Return what an action asks for or has reserved; its subject's own request isn't meant."""
+    return action.request if isinstance(action, (Swap, Move, SpinUp)) else None
+
+
+def claimant_of(action: Swap | Move | SpinUp) -> str:
+    """Return the processor that an action's request is for."""
+    match action:
+        case Swap():
+            return action.place.standby_id
+        case SpinUp():
+            return action.standby_id
+        case Move():
+            return action.ask.processor_id
+
+
+def subject_of(action: Action) -> str:
+    """Return the processor that an action starts or stops in the end."""
+    return action.standby_id if isinstance(action, SpinUp) else action.ask.processor_id
+
+
+@dataclass(frozen=True, slots=True)
 class Failover(Evolving):
     """An active on its way to the host of one of its standbys, which gives way.
 
@@ -258,7 +389,7 @@ class Failover(Evolving):
     tried: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Group(Evolving):
     """An active and its standbys: one lock, one queue in order of request timestamp."""
 
@@ -271,7 +402,7 @@ class Group(Evolving):
     sequence: int = 0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Host(Evolving):
     """A host that an agent registered.
 
@@ -291,7 +422,7 @@ class Host(Evolving):
     boot_id: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Lag(Evolving):
     """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none.
 
@@ -305,7 +436,7 @@ class Lag(Evolving):
     good_for_ms: int = GOOD_FOR_MS
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Limits(Evolving):
     """Bounds of a job. Times in ms; memory in MiB per container.
 
@@ -332,7 +463,7 @@ class Limits(Evolving):
     host_affinity: bool = True
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JobState(Evolving):
     """Everything that a decision may depend on.
 
@@ -350,20 +481,20 @@ class JobState(Evolving):
 
     job: str
     deployment_id: str = ""
-    groups: Map[str, Group] = Map[str, Group]()
-    hosts: Map[str, Host] = Map[str, Host]()
+    groups: Map[str, Group] = field(default_factory=Map[str, Group])
+    hosts: Map[str, Host] = field(default_factory=Map[str, Host])
     limits: Limits = Limits()
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
-    uuids: Map[str, int] = Map[str, int]()
+    uuids: Map[str, int] = field(default_factory=Map[str, int])
     next_uuid: int = 0
     certificates: int = 0
     certificate_hash: str = ""
     grouping: str = ""
     regrouped_epoch: int = 0
-    lags: Map[str, Lag] = Map[str, Lag]()
-    refused: Map[str, int] = Map[str, int]()
+    lags: Map[str, Lag] = field(default_factory=Map[str, Lag])
+    refused: Map[str, int] = field(default_factory=Map[str, int])
     next_refused: int = 0
     certificate_at_ms: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

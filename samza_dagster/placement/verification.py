@@ -8,12 +8,53 @@ what is missing at the beginning, or altogether, is known to be old enough, or i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from samza_dagster.placement.audit_form import Broken, Rule
-from samza_dagster.placement.audit_rules import CheckedHistory
-from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest_of
+from samza_dagster.placement.certificates import (
+    FIRST_HASH,
+    RULES_VERSION,
+    AuditRecord,
+    Kind,
+    digest_of,
+)
+from samza_dagster.placement.state import End, Ended, Fencing, Role
+
+CLOCKS_DIFFER_MS = 3_600_000
+"""How far the clocks of a job's leaders, its brokers and a reader are taken to differ at most."""
+_LEASE_ENDED = re.compile(r"its lease ended at (-?\d+), it is (-?\d+)")
+_OF_A_START = ("predecessor", "left_behind", "grouping", "spun_up_by")
+_NEEDED = ("execution_id", "host", "processor_id", "group_id")
+_IDENTITY = ("processor_id", "group_id", "role", "epoch", "host")
+_WAYS = frozenset(Ended)
+_NO_PREDECESSOR = "first"
+
+
+class Rule(StrEnum):
+    """What a record may break."""
+
+    NUMBER = "number"  # counted by one, in order
+    CHAIN = "chain"  # names the digest of the record before it
+    DIGEST = "digest"  # is the hash of what the record says
+    RULES_VERSION = "rules-version"  # written by rules that this release knows
+    FORM = "form"  # says what a start or an end of its group's member can say
+    EPOCH = "epoch"  # grows with every start of the job
+    EXECUTION = "execution"  # every incarnation starts once
+    PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
+    ONE_OWNER = "one-owner"  # none starts before the one before has ended
+    REGROUPED = "regrouped"  # where tasks changed groups, none starts before the earlier have ended
+    SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
+    TIME = "time"  # dated after what it follows, but for how far leaders' clocks may differ
+    OTHERS = "others"  # the group's other members, as the history has them
+    ENDS = "ends"  # of a known start, and once dead
+    HEAD = "head"  # the last record is the one that the coordinator's state names
+    RETENTION = "retention"  # nothing is gone that is younger than what the topic keeps
+
+
+_Found = tuple[Rule, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,112 +127,305 @@ def verify(
     keeps records isn't known. Then a cut beginning passes. That no record at all is left
     of those that `head` counts passes only where all are known to be older.
     """
-    history = CheckedHistory(complete=bool(records) and records[0].number == 1)
-    violation: AuditViolation | None = None
-    before: AuditRecord | None = None
-    for position, record in enumerate(records, start=1):
-        try:
-            _check_chain(record, before)
-            history.take(record)
-        except Broken as broken:
-            violation = AuditViolation(position, record.number, broken.rule, broken.seen)
-            break
-        before = record
-    last = records[-1] if records else None
-    if violation is None and records:
-        violation = _beginning_missed(records[0], since_ms)
-    if violation is None and head is not None:
-        violation = _head_missed(last, head, len(records)) if last else _all_missed(head, since_ms)
-    if violation is None and kept is not None:
-        violation = _kept_missed(records, kept)
+    history = _History(complete=bool(records) and records[0].number == 1)
+    found = next(_violations(records, history, head, kept, since_ms), None)
     return Verdict(
         records=len(records),
         first_number=records[0].number if records else None,
-        head=Head(last.number, last.digest) if last else None,
+        head=Head(records[-1].number, records[-1].digest) if records else None,
         starts=dict(sorted(history.starts.items())),
         ways=dict(sorted(history.ways.items())),
-        violation=violation,
+        violation=found,
     )
 
 
-def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
-    expected = before.number + 1 if before else max(record.number, 1)
-    if record.number != expected:
-        raise Broken(Rule.NUMBER, f"number {record.number} where {expected} comes next")
-    if before is not None and record.previous_hash != before.digest:
-        raise Broken(
-            Rule.CHAIN, f"follows {record.previous_hash:.12}, the one before is {before.digest:.12}"
-        )
-    if record.number == 1 and record.previous_hash != FIRST_HASH:
-        raise Broken(Rule.CHAIN, f"the first record follows {record.previous_hash:.12}")
-    if before is not None and record.previous_at_ms != before.at_ms:
-        raise Broken(
-            Rule.CHAIN,
-            f"the one before was written at {before.at_ms}, not at {record.previous_at_ms}",
-        )
-    if record.number == 1 and record.previous_at_ms is not None:
-        raise Broken(Rule.CHAIN, f"the first record follows one of {record.previous_at_ms}")
-    content = digest_of(record)
-    if record.digest != content:
-        raise Broken(Rule.DIGEST, f"digest {record.digest:.12}, what it says has {content:.12}")
-
-
-def _beginning_missed(first: AuditRecord, since_ms: int | None) -> AuditViolation | None:
-    at_ms = first.previous_at_ms
-    if at_ms is None or since_ms is None or at_ms < since_ms:
-        return None
-    return AuditViolation(
-        1,
-        first.number,
-        Rule.RETENTION,
-        f"record {first.number - 1}, written at {at_ms}, isn't there, and the topic keeps "
-        f"what was written since {since_ms}",
-    )
-
-
-def _all_missed(head: Head, since_ms: int | None) -> AuditViolation | None:
-    if head.number == 0:
-        return None
-    if since_ms is None or head.at_ms is None:
+def _violations(
+    records: Sequence[AuditRecord],
+    history: _History,
+    head: Head | None,
+    kept: Head | None,
+    since_ms: int | None,
+) -> Iterator[AuditViolation]:
+    """Yield what is wrong. Only the first counts: what follows takes all before it for true."""
+    before: AuditRecord | None = None
+    for position, record in enumerate(records, start=1):
+        for rule, seen in (*_chain(record, before), *_form(record)):
+            yield AuditViolation(position, record.number, rule, seen)
+        for rule, seen in history.follow(record):
+            yield AuditViolation(position, record.number, rule, seen)
+        before = record
+    if records:
+        yield from _missing_ends(records, head, since_ms)
+    elif head is not None and head.number:
         why = "that the topic keeps none so old isn't known"
-    elif head.at_ms >= since_ms:
-        why = f"written at {head.at_ms}, and the topic keeps what was written since {since_ms}"
-    else:
-        return None
-    seen = f"no record is there, the coordinator's state names record {head.number}, {why}"
-    return AuditViolation(0, 0, Rule.RETENTION, seen)
+        if since_ms is not None and head.at_ms is not None:
+            why = f"written at {head.at_ms}, and the topic keeps what was written since {since_ms}"
+        if since_ms is None or head.at_ms is None or head.at_ms >= since_ms:
+            seen = f"no record is there, the coordinator's state names record {head.number}, {why}"
+            yield AuditViolation(0, 0, Rule.RETENTION, seen)
+    if kept is not None:
+        yield from _changed_since(records, kept)
 
 
-def _head_missed(last: AuditRecord, head: Head, records: int) -> AuditViolation | None:
-    found = Head(last.number, last.digest)
-    if found == head:
-        return None
-    return AuditViolation(
-        records,
-        found.number,
-        Rule.HEAD,
-        f"it ends with record {found.number} ({found.digest:.12}), the coordinator's state "
-        f"names record {head.number} ({head.digest:.12})",
-    )
+def _missing_ends(
+    records: Sequence[AuditRecord], head: Head | None, since_ms: int | None
+) -> Iterator[AuditViolation]:
+    """Yield what is missing before the first record and after the last."""
+    first, last = records[0], Head(records[-1].number, records[-1].digest)
+    at_ms = first.previous_at_ms
+    if at_ms is not None and since_ms is not None and at_ms >= since_ms:
+        seen = (
+            f"record {first.number - 1}, written at {at_ms}, isn't there, and the topic keeps "
+            f"what was written since {since_ms}"
+        )
+        yield AuditViolation(1, first.number, Rule.RETENTION, seen)
+    if head is not None and head != last:
+        seen = (
+            f"it ends with record {last.number} ({last.digest:.12}), the coordinator's state "
+            f"names record {head.number} ({head.digest:.12})"
+        )
+        yield AuditViolation(len(records), last.number, Rule.HEAD, seen)
 
 
-def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> AuditViolation | None:
-    """Called for records that are numbered without a gap."""
+def _changed_since(records: Sequence[AuditRecord], kept: Head) -> Iterator[AuditViolation]:
+    """Yield that the record of an earlier check isn't there as it was.
+
+    One that is older than all that is left passes. The records are numbered without a gap.
+    """
     last = records[-1].number if records else 0
     if kept.number > last:
         seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
-        return AuditViolation(len(records), last, Rule.HEAD, seen)
-    if not records:
-        return None  # there was none either
-    place = kept.number - records[0].number
-    if place == -1 and records[0].previous_hash != kept.digest:
-        seen = f"follows {records[0].previous_hash:.12}, an earlier check saw {kept.digest:.12}"
-        return AuditViolation(1, records[0].number, Rule.HEAD, seen)
-    if place < 0 or records[place].digest == kept.digest:
-        return None  # older than what is left, or as it was
-    return AuditViolation(
-        place + 1,
-        kept.number,
-        Rule.HEAD,
-        f"digest {records[place].digest:.12}, an earlier check saw {kept.digest:.12}",
-    )
+        yield AuditViolation(len(records), last, Rule.HEAD, seen)
+    elif records:
+        first = records[0]
+        digests = [first.previous_hash, *(record.digest for record in records)]
+        place = kept.number - first.number + 1
+        if place >= 0 and digests[place] != kept.digest:
+            seen = f"digest {digests[place]:.12}, an earlier check saw {kept.digest:.12}"
+            number = max(kept.number, first.number)
+            yield AuditViolation(max(place, 1), number, Rule.HEAD, seen)
+
+
+def _chain(record: AuditRecord, before: AuditRecord | None) -> Iterator[_Found]:
+    expected = before.number + 1 if before else max(record.number, 1)
+    if record.number != expected:
+        yield Rule.NUMBER, f"number {record.number} where {expected} comes next"
+    found = (record.previous_hash, record.previous_at_ms)
+    if before is not None:
+        due = (before.digest, before.at_ms)
+    else:
+        due = (FIRST_HASH, None) if record.number == 1 else found
+    if found != due:
+        was = f"the one before is {due[0]:.12} of {due[1]}"
+        yield Rule.CHAIN, f"follows {found[0]:.12} of {found[1]}, {was}"
+    content = digest_of(record)
+    if record.digest != content:
+        yield Rule.DIGEST, f"digest {record.digest:.12}, what it says has {content:.12}"
+
+
+def _form(record: AuditRecord) -> Iterator[_Found]:
+    """Yield what no release would write, whatever came before."""
+    if record.rules_version != RULES_VERSION:
+        known = f"this release knows {RULES_VERSION}"
+        yield Rule.RULES_VERSION, f"{record.rules_version}; {known}"
+    wrong = [name for name in _NEEDED if not getattr(record, name)]
+    if record.kind == Kind.END:
+        wrong += [name for name in _OF_A_START if getattr(record, name)]
+        if not _is_end(record.how, record.at_ms, record.evidence):
+            wrong += ["how", "evidence"]
+        # A fence under way is given up where a deployment or a term has none any more.
+        if record.how == Ended.FENCED and record.fencing != Fencing.BROKER:
+            wrong += ["how", "fencing"]
+    elif record.how:
+        wrong.append("how")
+    # A group is named for its active.
+    if (record.role == Role.ACTIVE) != (record.processor_id == record.group_id):
+        wrong += ["role", "processor_id", "group_id"]
+    if record.epoch <= 0:
+        wrong.append("epoch")
+    if wrong:
+        told = ", ".join(f"{name} {str(getattr(record, name))!r}" for name in wrong)
+        yield Rule.FORM, f"{told} in a record of kind {str(record.kind)!r}"
+
+
+def _is_end(how: str, at_ms: int, evidence: str) -> bool:
+    """Return whether an incarnation ends so: in a known way, with evidence.
+
+    That of a lease is that it had run out by the time of its end.
+    """
+    if how != Ended.LEASE:
+        return how in _WAYS and bool(evidence)
+    said = _LEASE_ENDED.fullmatch(evidence)
+    return said is not None and int(said[1]) <= int(said[2]) == at_ms
+
+
+@dataclass(slots=True)
+class _Life:
+    """One incarnation: its start, and its ends as they were recorded, by death last."""
+
+    start: AuditRecord
+    ends: list[End] = field(default_factory=list[End])
+
+    def __str__(self) -> str:
+        return f"{self.start.execution_id} on {self.start.host}"
+
+
+@dataclass(slots=True)
+class _History:
+    """What the records so far say. `complete`: it began with the job's first record."""
+
+    complete: bool
+    starts: Counter[str] = field(default_factory=Counter[str])
+    ways: Counter[str] = field(default_factory=Counter[str])
+    # Lives by execution id; the newest by processor; by group those that weren't seen dead; by
+    # the grouping that they were started under those that own tasks, as far as is known.
+    _lives: dict[str, _Life] = field(default_factory=dict[str, _Life])
+    _newest: dict[str, _Life] = field(default_factory=dict[str, _Life])
+    _undead: dict[str, dict[str, _Life]] = field(default_factory=lambda: defaultdict(dict))
+    _owners: dict[str, dict[str, _Life]] = field(default_factory=lambda: defaultdict(dict))
+    # Execution id → how it ended, of those that started before the first record.
+    _older_ends: dict[str, str] = field(default_factory=dict[str, str])
+    _highest_epoch: int = 0
+    _first_epoch: int | None = None
+
+    def follow(self, record: AuditRecord) -> Iterator[_Found]:
+        """Yield what it breaks after those before it; takes it up when that is nothing."""
+        return self._end(record) if record.kind == Kind.END else self._start(record)
+
+    def _start(self, record: AuditRecord) -> Iterator[_Found]:
+        execution_id = record.execution_id
+        starts = f"{execution_id} starts on {record.host}"
+        if execution_id in self._lives or execution_id in self._older_ends:
+            yield Rule.EXECUTION, f"{execution_id} was there before"
+        if record.epoch <= self._highest_epoch:
+            yield Rule.EPOCH, f"epoch {record.epoch} after epoch {self._highest_epoch} of the job"
+        before = self._newest.get(record.processor_id)
+        if before is not None:
+            yield from _successor(record, before)
+        elif record.predecessor is not None:
+            yield from self._unknown_predecessor(record, record.predecessor)
+        # Its tasks may have been those of any processor that was started under other groups.
+        for grouping, owners in self._owners.items():
+            if owners and record.grouping != grouping:
+                owner = f"{next(iter(owners.values()))} hasn't ended"
+                was = f"whose tasks were grouped as {grouping:.12}"
+                now = f"its tasks grouped as {record.grouping:.12}"
+                yield Rule.REGROUPED, f"{starts}, {now}, while {owner}, {was}"
+        yield from self._beside_others(record, starts)
+        life = _Life(record)
+        self._lives[execution_id] = self._newest[record.processor_id] = life
+        self._undead[record.group_id][execution_id] = life
+        self._owners[record.grouping][execution_id] = life
+        self._highest_epoch = record.epoch
+        self._first_epoch = self._first_epoch or record.epoch
+        self.starts[record.processor_id] += 1
+        self.ways[record.predecessor.how if record.predecessor else _NO_PREDECESSOR] += 1
+
+    def _unknown_predecessor(self, record: AuditRecord, named: End) -> Iterator[_Found]:
+        if self.complete:
+            never = f"{record.processor_id} never started before"
+            yield Rule.PREDECESSOR, f"{named.execution_id} is named, but {never}"
+        is_older = named.epoch < record.epoch
+        if not is_older or not _is_end(named.how, named.at_ms, named.evidence):
+            yield Rule.PREDECESSOR, f"{_told(named)}, is named"
+        yield from _time(record, named.at_ms, f"the end of {named.execution_id}")
+
+    def _beside_others(self, record: AuditRecord, starts: str) -> Iterator[_Found]:
+        """Yield members of its group on its host, and what it hides or makes up of the others."""
+        undead = self._undead[record.group_id]
+        here = {
+            (life.start.processor_id, execution_id): life
+            for execution_id, life in undead.items()
+            if life.start.host == record.host
+        }
+        left, others = set(record.left_behind), set(record.others)
+        for _, execution_id in sorted(here.keys() - left):
+            seen = f"{starts}, where {execution_id} of its group isn't known dead"
+            yield Rule.SAME_HOST, seen
+        for member in sorted(left):
+            life, is_known = here.get(member), self.complete or member[1] in self._lives
+            if is_known and (life is None or not life.ends):
+                lost = f"{member[1]}, named as left behind on another machine of that name"
+                yield Rule.SAME_HOST, f"{starts}, and {lost}, wasn't there, or hasn't ended"
+        on_record = {(life.start.processor_id, life.start.host) for life in undead.values()}
+        left_processors = {processor_id for processor_id, _ in left}
+        for processor_id, host in record.others:
+            if host == record.host and processor_id not in left_processors:
+                seen = f"{starts}, and names {processor_id} of its group there, not known dead"
+                yield Rule.SAME_HOST, seen
+        for processor_id, host in sorted(on_record - others):
+            yield Rule.OTHERS, f"{processor_id} on {host} isn't known dead, and isn't named"
+        for processor_id, host in sorted(others - on_record if self.complete else ()):
+            yield Rule.OTHERS, f"{processor_id} on {host} is named, but nothing of it runs there"
+
+    def _end(self, record: AuditRecord) -> Iterator[_Found]:
+        execution_id, how = record.execution_id, record.how
+        life = self._lives.get(execution_id)
+        if life is None:
+            is_older = self._first_epoch is None or record.epoch < self._first_epoch
+            if self.complete or not is_older:
+                yield Rule.ENDS, f"{execution_id} ends, and never started"
+            yield from _once(record, self._older_ends.get(execution_id))
+            self._older_ends[execution_id] = how
+            self._highest_epoch = max(self._highest_epoch, record.epoch)
+            return
+        start, newest = life.start, self._newest[life.start.processor_id]
+        for name in _IDENTITY:
+            was, now = str(getattr(start, name)), str(getattr(record, name))
+            if was != now:
+                yield Rule.ENDS, f"{execution_id} ends with {name} {now!r}, it started with {was!r}"
+        yield from _once(record, life.ends[-1].how if life.ends else None)
+        yield from _time(record, start.at_ms, f"the start of {life}")
+        # A lease that ends again ran anew, which none does beside a successor.
+        if how == Ended.LEASE and newest is not life and not newest.ends:
+            anew = f"ends again, it ran anew while {newest} hadn't ended"
+            yield Rule.ONE_OWNER, f"the lease of {execution_id} on {record.host} {anew}"
+        life.ends.append(
+            End(execution_id, start.epoch, start.host, Ended(how), record.at_ms, record.evidence)
+        )
+        self._owners[start.grouping].pop(execution_id, None)
+        if how == Ended.DEAD:
+            del self._undead[start.group_id][execution_id]
+
+
+def _successor(record: AuditRecord, before: _Life) -> Iterator[_Found]:
+    """Yield what is wrong with the start of a processor that was started before."""
+    start, named = before.start, record.predecessor
+    is_redeployed = record.deployment_id != start.deployment_id
+    if record.group_id != start.group_id and not is_redeployed:
+        has = f"{record.processor_id!r}, which has {start.group_id!r} in this deployment"
+        yield Rule.FORM, f"group_id {record.group_id!r} of processor {has}"
+    if not before.ends:
+        hosts = f"{record.execution_id} starts on {record.host}"
+        yield Rule.ONE_OWNER, f"{hosts} while {before} hasn't ended"
+    # Seen dead later it may be named by either end; of a lease that ran anew the last one counts.
+    by_death = [end for end in before.ends if end.how == Ended.DEAD]
+    leased = [end for end in before.ends if end.how != Ended.DEAD]
+    ends = [*leased[-1:], *by_death]
+    if named is not None and named not in ends:
+        recorded = " | ".join(_told(end) for end in ends)
+        yield Rule.PREDECESSOR, f"{_told(named)}, is named; recorded: {recorded}"
+    # A standby that was removed, or a processor of an older deployment, comes back without one.
+    if named is None and record.role == Role.ACTIVE and not is_redeployed:
+        yield Rule.PREDECESSOR, f"none is named, it was {before}"
+    for end in before.ends:
+        yield from _time(record, end.at_ms, f"the end of {before}")
+
+
+def _once(record: AuditRecord, known: str | None) -> Iterator[_Found]:
+    # One that lost its tasks to a fence or its lease may be seen dead later, and a lease that
+    # was over runs anew while its host is back; nothing else twice.
+    leased = known == record.how == Ended.LEASE
+    if known is not None and not leased and (known == Ended.DEAD or record.how != Ended.DEAD):
+        yield Rule.ENDS, f"{record.execution_id} ends by {record.how}, it had ended by {known}"
+
+
+def _time(record: AuditRecord, after_ms: int, what: str) -> Iterator[_Found]:
+    if record.at_ms < after_ms - CLOCKS_DIFFER_MS:
+        dated = f"the {record.kind} of {record.execution_id} is dated {record.at_ms}"
+        yield Rule.TIME, f"{dated}, {what} {after_ms}"
+
+
+def _told(end: End) -> str:
+    ended = f"ended by {end.how} at {end.at_ms} ({end.evidence!r})"
+    return f"{end.execution_id} on {end.host} of epoch {end.epoch}, which {ended}"

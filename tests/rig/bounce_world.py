@@ -13,6 +13,7 @@ from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Action, PlacementAsk, Stage
+from tests.rig.actions import action_at
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_topics import commit
 from tests.rig.worker import Calls, Worker
@@ -182,7 +183,7 @@ class BounceWorld(PlayedJob):
             if r.statuses[-1].response_message != held:
                 self._say(r, StatusCode.IN_PROGRESS, held, reserved)
             if now >= reserved + self.hold_ms:
-                expired = texts.hold_expired(self.at[r.processor])
+                expired = texts.failed("the reservation was not committed in time")
                 self._say(r, StatusCode.FAILED, expired, reserved + self.hold_ms)
             return
         if r.stop_ms is None:
@@ -232,7 +233,7 @@ class BounceWorld(PlayedJob):
 
     def actions(self) -> dict[str, Action]:
         others = {
-            group_of(ask.processor_id): Action(ask, Stage.STOPPING, None) for ask in self.others
+            group_of(ask.processor_id): action_at(Stage.STOPPING, ask, None) for ask in self.others
         }
         return super().actions() | others
 

@@ -6,8 +6,7 @@ import json
 
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.placement.audit_codec import audit_from_json
-from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json
 from samza_dagster.placement.verification import verify
 from tests.rig.topic_records import records_of
 

@@ -42,6 +42,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
+from tests.rig.actions import action_at
 from tests.rig.played_stores import BEGIN_MS, JOB, JOB_ID, Mailbox, State, Stream, Yarn
 from tests.rig.played_topics import PAGES, Topics
 
@@ -258,9 +259,9 @@ class PlayedJob:
     def actions(self) -> dict[str, Action]:
         """The action in flight of each group that has one."""
         found = {
-            group: Action(
-                PlacementAsk(why, self.deployment, group, "ANY_HOST", BEGIN_MS),
+            group: action_at(
                 Stage.STOPPING,
+                PlacementAsk(why, self.deployment, group, "ANY_HOST", BEGIN_MS),
                 self.at.get(group),
             )
             for group, why in self.busy.items()
@@ -270,7 +271,8 @@ class PlayedJob:
             if last.status_code.is_terminal:
                 continue
             kind = self.own[uuid].kind.value if uuid in self.own else "place"
-            found[group_of(last.processor_id)] = Action(
+            found[group_of(last.processor_id)] = action_at(
+                self.stage(last),
                 PlacementAsk(
                     uuid,
                     last.deployment_id,
@@ -279,7 +281,6 @@ class PlayedJob:
                     told[0].timestamp,
                     kind=RequestKind(kind),
                 ),
-                self.stage(last),
                 self.at.get(last.processor_id),
             )
         return found

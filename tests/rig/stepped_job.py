@@ -33,7 +33,8 @@ SUCCEEDED, FAILED = StatusCode.SUCCEEDED, StatusCode.FAILED
 BAD_REQUEST = StatusCode.BAD_REQUEST
 EXPIRED = (FAILED, texts.expired("no room"))
 NOT_STARTED = (FAILED, texts.start_failed("host-3", "host-1"))
-HOLD_EXPIRED = (FAILED, texts.hold_expired("host-2"))
+_LET_GO = "the reservation was not committed in time; the container runs on untouched"
+HOLD_EXPIRED = (FAILED, texts.failed(_LET_GO))
 STAGES = {
     RESERVING: "reserving",
     STANDBY_STOPPING: "stopping-standby",

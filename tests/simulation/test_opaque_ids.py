@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from immutables import Map
 
-from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.events import Event
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import JobState
+from samza_dagster.placement.state import JobState, SpinUp
 from tests.simulation.driver import simulate
 
 pytestmark = pytest.mark.simulator
@@ -94,9 +93,7 @@ def named_anew(before: JobState, after: JobState) -> set[str]:
     return {
         group.action.standby_id
         for group in after.groups.values()
-        if group.action is not None
-        and group.action.ask.kind is RequestKind.START_STANDBY
-        and group.action.ask.uuid not in begun
+        if isinstance(group.action, SpinUp) and group.action.ask.uuid not in begun
     }
 
 

@@ -37,7 +37,7 @@ from samza_dagster.placement.events import (
     ResourceAllocated,
     TimePassed,
 )
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import next_deadline_ms, step
 from samza_dagster.placement.state import (
     Group,
@@ -46,10 +46,13 @@ from samza_dagster.placement.state import (
     JobState,
     Lag,
     Limits,
+    Move,
     Phase,
     PlacementAsk,
     Processor,
     Role,
+    Start,
+    Swap,
 )
 
 FAIL_OVER, RESTART, MOVE = "fail-over", "restart", "move"
@@ -325,8 +328,8 @@ def _takes_place(state: JobState, processor_id: str, host: str) -> bool:
     """Return whether an action puts the processor in a standby's place there."""
     for group in state.groups.values():
         action = group.action
-        if action is not None and action.ask.processor_id == processor_id and action.standby_id:
-            return action.target_host == host
+        if isinstance(action, (Swap, Move, Start)) and action.ask.processor_id == processor_id:
+            return action.place is not None and action.place.host == host
     return False
 
 

@@ -141,5 +141,5 @@ def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None
         read_history(connection)
     log = AuditLog(KafkaCluster(bootstrap_servers), connection.audit_topic)
     with pytest.raises(InvalidInput):
-        log.entries()
+        log.records()
     log.close()

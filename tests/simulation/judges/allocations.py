@@ -6,9 +6,12 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, Group, ResourceRequest, Stage
 from tests.simulation.judges.legality import (
+    chosen_by,
+    destination_of,
     is_down,
     reasons,
     requests_of,
+    reserved_by,
     starts_by_action,
     subject_of,
 )
@@ -34,7 +37,7 @@ def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
                 continue
             _judge_expiry_counted(taken, group, pid, request)
             action = group.action
-            held = action is not None and action.reservation is request
+            held = destination_of(action) is request
             if held and action is not None and _taken_from(taken, action):
                 continue
             again = held and action is not None and action.stage is Stage.HELD
@@ -88,7 +91,7 @@ def _judge_allocated(
     host = event.host if was.allocated_host is None else was.allocated_host
     action = None if group is None else group.action
     for _, request in requests_of(group) if group is not None else ():
-        ours = action is not None and action.reservation is request
+        ours = destination_of(action) is request
         if request.request_id == event.request_id and (
             request.allocated_host != host or (ours and not request.confirmed)
         ):
@@ -97,10 +100,7 @@ def _judge_allocated(
     if was.allocated_host is not None or led:
         return  # known before, or not needed since: a standby is ready
     given_back = cmd.ReleaseResource(event.request_id) in taken.commands
-    for_action = old.action is not None and was in (
-        old.action.reservation,
-        old.action.standby_reservation,
-    )
+    for_action = was == reserved_by(old.action)
     found = reasons(taken.before, old, processor_id, host)
     if not for_action and any(reason.does == "has reserved" for reason in found):
         return  # of two that have reserved one host either gives in
@@ -115,8 +115,8 @@ def _judge_allocated(
         if given_back:
             _judge_asked_again(taken, old.action, group, was)
         elif action is not None:
-            chosen = (host,) if was.host is None else old.action.chosen_hosts
-            if action.ask.uuid == old.action.ask.uuid and action.chosen_hosts != chosen:
+            chosen = host if was.host is None else chosen_by(old.action)
+            if action.ask.uuid == old.action.ask.uuid and chosen_by(action) != chosen:
                 raise taken.broken(JOURNAL_BALANCES, f"{action} has chosen {chosen}")
     elif given_back and old.failover is None and not starts_by_action(old, processor_id):
         _judge_refused(taken, group, processor_id, was)

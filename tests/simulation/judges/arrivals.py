@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.index_draft import rebuilt
-from samza_dagster.placement.reducer import step
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.state import Ended, Group, Incarnation, Orphan, Phase, Processor
 from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle
-from tests.simulation.judges.legality import group_with
+from tests.simulation.judges.legality import (
+    destination_of,
+    group_with,
+)
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import JOURNAL_BALANCES, RECORDS_RESTORE
 
@@ -30,11 +32,12 @@ def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
     _judge_places(taken)
 
 
-def judge_same_without_index(taken: Taken) -> None:
-    """A coordinator that read the state back takes the same step. Dear: for some steps alone."""
-    again = step(rebuilt(taken.before), taken.event)
-    if again.commands != taken.commands or again.state != taken.after:
-        raise taken.broken(RECORDS_RESTORE, "read back, it takes another step")
+def judge_index(taken: Taken) -> None:
+    """A coordinator that read the state back has the same index. Dear: for some steps alone."""
+    known, anew = taken.after.index, rebuilt(taken.after).index
+    for name, found, expected in zip(known._fields, known, anew, strict=True):
+        if found != expected:
+            raise taken.broken(RECORDS_RESTORE, f"index.{name} is {found}, anew {expected}")
 
 
 def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
@@ -76,10 +79,9 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
                     _judge_orphan(taken, event, orphan, stopped)
                 else:
                     _judge_stray(taken, orphan.incarnation, still_there=False)
-        action = group.action
-        held = None if action is None else action.reservation
+        held = destination_of(group.action)
         if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
-            now is None or now.action is None or now.action.reservation is not None
+            now is None or now.action is None or destination_of(now.action) is not None
         ):
             raise taken.broken(JOURNAL_BALANCES, f"{host} may have lost {held}")
 

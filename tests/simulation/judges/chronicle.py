@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
-from samza_dagster.placement.state import Fencing, Group, Limits, Phase, PlacementAsk
+from samza_dagster.placement.state import Fencing, Group, Limits, Phase, PlacementAsk, SpinUp
 from tests.simulation.copies import copied
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import InvariantViolated
@@ -279,7 +278,7 @@ class Chronicle:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
         subject = asked.subject
         was = self.newest.get(subject)
-        if asked.ask.kind is RequestKind.START_STANDBY and group.action is not None:
+        if isinstance(group.action, SpinUp):
             subject, was = group.action.standby_id, None
         processor = group.processors.get(subject)
         if processor is None or processor.incarnation is None:

@@ -6,7 +6,7 @@ from samza_dagster.model import naming
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Group, PlacementAsk, Stage
+from samza_dagster.placement.state import Group, PlacementAsk, SpinUp, Stage
 from tests.simulation.judges.legality import group_with, is_down, requests_of
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.turns import first_ready, is_acting, is_ready
@@ -145,7 +145,8 @@ def _judge_way_back(taken: Taken, ask: PlacementAsk, response: cmd.WriteResponse
         or "attempting to start on source host" not in response.message
     ):
         return
-    source = action.source_host if taken.after.limits.host_affinity else None
+    source = None if isinstance(action, SpinUp) else action.source_host
+    source = source if taken.after.limits.host_affinity else None
     back = response.message.endswith(f" on source host {source or naming.ANY_HOST}")
     runs = old.processors[ask.processor_id].incarnation
     places = {request.allocated_host or request.host for _, request in requests_of(old)}

@@ -14,7 +14,7 @@ from immutables import Map
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.codec import group_to_json, host_to_json, job_to_json
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID, restore
 from samza_dagster.placement.state import Host, JobState
 from tests.simulation.judges.violation import RECORDS_RESTORE, InvariantViolated

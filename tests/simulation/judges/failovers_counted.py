@@ -7,6 +7,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Group, Phase, Processor, Role
 from tests.simulation.judges.legality import (
     is_forced_restart,
+    reserved_by,
     starts_by_action,
 )
 from tests.simulation.judges.taken import Both, Taken
@@ -94,12 +95,9 @@ def of_actions(taken: Taken) -> set[str]:
     own: set[str] = set()
     for request in taken.every(cmd.RequestResource):
         for _, new in taken.changed:
-            action = None if new is None else new.action
-            if action is None:
-                continue
-            for reservation in (action.reservation, action.standby_reservation):
-                if reservation is not None and reservation.request_id == request.request_id:
-                    own.add(request.request_id)
+            reserved = reserved_by(None if new is None else new.action)
+            if reserved is not None and reserved.request_id == request.request_id:
+                own.add(request.request_id)
         for old, new in taken.changed:
             forced = is_forced_restart(old, new)
             if forced is not None and forced.ask.processor_id == request.processor_id:

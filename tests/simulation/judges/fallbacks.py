@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import (
+    Fallback,
     Group,
+    Move,
     Phase,
     ResourceRequest,
     Role,
@@ -12,10 +14,12 @@ from samza_dagster.placement.state import (
 )
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.legality import (
+    displaced_by,
     holders,
     is_forced_restart,
     reasons,
     requests_of,
+    reserved_by,
     subject_of,
 )
 from tests.simulation.judges.standby_places import (
@@ -60,11 +64,11 @@ def _judge_excluded(
     expected = {host for host in state.hosts if reasons(state, group, processor_id, host)}
     # Also those that the group holds and the job doesn't know (yet).
     expected |= {reason.host for reason in holders(state, group, processor_id)}
-    if action is not None and request in (action.reservation, action.standby_reservation):
+    if request == reserved_by(action):
         own = None if processor is None else processor.incarnation
         here = set[str]() if own is None else {own.host}
         expected |= here
-        if request is action.reservation and action.source_host is not None:
+        if isinstance(action, Move):
             expected.add(action.source_host)
         if any(_acts_otherwise(*both) for both in taken.changed if both[0] is not old):
             return  # it may have had a turn at a host before this request, or after it
@@ -141,8 +145,7 @@ def _home(taken: Taken, both: Both) -> str | None:
     action = group.action
     before = both.old.action if both.old is not None else None
     if (
-        action is not None
-        and action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
+        isinstance(action, Fallback)
         and subject_of(action) == both.processor_id
         and (before is None or before.stage is not action.stage)
         and (before is None or before.stage is not Stage.FALLBACK_SOURCE)
@@ -162,7 +165,7 @@ def _tried_home(taken: Taken, both: Both) -> bool:
     if asked or failing_over:
         return True
     action = None if old is None else old.action
-    return action is not None and both.processor_id in (action.standby_id, subject_of(action))
+    return action is not None and both.processor_id in (displaced_by(action), subject_of(action))
 
 
 def _qualified(taken: Taken, both: Both) -> list[str]:

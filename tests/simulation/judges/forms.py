@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Action, Group, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import (
+    Action,
+    Fallback,
+    Group,
+    Move,
+    Phase,
+    Processor,
+    Restart,
+    Role,
+    SpinUp,
+    Stage,
+)
 from tests.simulation.judges.chronicle import Chronicle
-from tests.simulation.judges.legality import displaced_by, subject_of
+from tests.simulation.judges.legality import subject_of
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import JOURNAL_BALANCES
 
 _HAS_PROCESS = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 _TIMED = (Phase.STARTING, Phase.STOPPING)
 _ASKED = {Phase.REQUESTING: "asked", Phase.RESERVED: "held"}
-_FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
-_RESERVATIONS: dict[Stage, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    Stage.RESERVING_STANDBY: (("none",), ("asked",)),
-    Stage.STOPPING_STANDBY: (("none",), ("none", "held")),
-    Stage.RESERVING: (("asked",), ("none",)),
-    Stage.HELD: (("held",), ("none",)),
-    Stage.STOPPING: (("none", "held"), ("none",)),
-}
-"""What an action has of its destination, and of its standby's new place."""
 
 
 def judge_forms(chronicle: Chronicle, taken: Taken) -> None:
@@ -62,25 +63,14 @@ def _judge_processor(chronicle: Chronicle, taken: Taken, it: Processor) -> None:
 
 
 def _judge_action(chronicle: Chronicle, taken: Taken, group: Group, action: Action) -> None:
-    back = action.stage in _FALLBACK
-    has = tuple(
-        "none" if it is None else "held" if it.allocated_host else "asked"
-        for it in (action.reservation, action.standby_reservation)
-    )
-    ours, standbys = _RESERVATIONS.get(action.stage, (("none",), ("none",)))
-    ask = action.ask
-    forced = ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
-    forced = ask.kind is RequestKind.STOP_STANDBY or (ask.kind is RequestKind.PLACE and forced)
-    swaps = bool(displaced_by(action))
+    forced = action.ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
+    adds = isinstance(action, SpinUp) and action.stage is Stage.RESERVING
     fine = {
-        "reservation": has[0] in ours and has[1] in standbys,
-        "destination": action.stage is not Stage.STOPPING or (has[0] == "none") == forced,
-        "standby": (action.target_host is not None) == swaps and not (back and action.standby_id),
-        "hold": action.stage is not Stage.HELD or ask.hold,
-        "committed": action.committed == (ask.uuid in chronicle.committed),
-        "status": action.status == ("FAILED" if back else "IN_PROGRESS"),
-        "subject": subject_of(action) in group.processors
-        or (action.stage is Stage.RESERVING and not swaps),
+        "kind": not isinstance(action, Restart) or forced,
+        "hold": action.stage is not Stage.HELD or action.ask.hold,
+        "committed": not isinstance(action, Move)
+        or action.committed == (action.ask.uuid in chronicle.committed),
+        "subject": adds or subject_of(action) in group.processors,
     }
     for name in (name for name, is_fine in fine.items() if not is_fine):
         raise taken.broken(JOURNAL_BALANCES, f"{name} of {action}")
@@ -89,19 +79,19 @@ def _judge_action(chronicle: Chronicle, taken: Taken, group: Group, action: Acti
 def _judge_begun(taken: Taken, old: Group | None, new: Group) -> None:
     """Its container is told to stop only while its destination is known to be held."""
     was, now = (None if group is None else group.action for group in (old, new))
-    if now is None or now.stage is not Stage.STOPPING or now.reservation is None:
+    if not isinstance(now, Move) or now.stage is not Stage.STOPPING:
         return
     begins = was is None or was.stage is not Stage.STOPPING
-    if begins and not now.reservation.confirmed:
+    if begins and not now.request.confirmed:
         raise taken.broken(JOURNAL_BALANCES, f"{now} stops before its place is held again")
 
 
 def _judge_way_back(taken: Taken, old: Group | None, new: Group) -> None:
     """It is to the source while that is asked for or tried, and over as the container runs."""
     was, now = (None if group is None else group.action for group in (old, new))
-    if now is not None and now.stage in _FALLBACK:
+    if isinstance(now, Fallback):
         it = new.processors[subject_of(now)]
-        begun = was is None or was.ask.uuid != now.ask.uuid or was.stage not in _FALLBACK
+        begun = was is None or was.ask.uuid != now.ask.uuid or not isinstance(was, Fallback)
         named = it.request.host if it.request is not None else None
         tried = it.incarnation is not None or named is not None
         home = new.failover is None and tried
@@ -110,7 +100,7 @@ def _judge_way_back(taken: Taken, old: Group | None, new: Group) -> None:
         fine = home if source else not (home and (stays or (begun and named == now.source_host)))
         if it.phase is Phase.RUNNING or not fine:
             raise taken.broken(JOURNAL_BALANCES, f"{now} of {it}")
-    if was is None or was.stage not in _FALLBACK or taken.redeployed:
+    if not isinstance(was, Fallback) or taken.redeployed:
         return
     if now is None or now.ask.uuid != was.ask.uuid:
         ran = {said.processor_id for said in taken.every(cmd.WriteLocality)}

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Group, Phase, ResourceRequest, Stage
+from samza_dagster.placement.state import Group, Move, Phase, ResourceRequest, Stage, StopStandby
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.legality import (
     awaits_its_place,
+    destination_of,
     displaced_by,
     is_down,
     starts_by_action,
@@ -104,7 +105,8 @@ def _judge_what_lives_on(taken: Taken, event: ev.StopFailed) -> None:
             for said in taken.every(cmd.WriteResponse)
         )
         again = cmd.StopContainer(event.execution_id, event.host) in taken.commands
-        still = new.processors[mover].phase is Phase.STOPPING and not action.stopping_already
+        already = isinstance(action, StopStandby) and action.stopping_already
+        still = new.processors[mover].phase is Phase.STOPPING and not already
         if not failed or (still and not again):
             raise taken.broken(NOT_KEPT_DOWN, f"{was} lives on, and {new.action} waits for it")
 
@@ -114,9 +116,8 @@ def _judge_what_is_held(taken: Taken) -> None:
     lost = {name for name in taken.lost_now if not taken.after.hosts[name].alive}
     for group in taken.after.groups.values():
         action = group.action
-        if action is None or action.stage is not Stage.HELD or action.reservation is None:
-            continue
-        if action.reservation.allocated_host in lost:
+        held = isinstance(action, Move) and action.stage is Stage.HELD
+        if isinstance(action, Move) and held and action.request.allocated_host in lost:
             raise taken.broken(NOT_KEPT_DOWN, f"{action} is held on a host that is lost")
 
 
@@ -146,7 +147,7 @@ def _waited_for(group: Group | None) -> Iterator[tuple[tuple[str, str, str], Res
         return
     asked = None
     if awaits_its_place(group, pid):
-        asked = action.reservation
+        asked = destination_of(action)
     elif starts_by_action(group, pid):
         asked = group.processors[pid].request
     if asked is not None and asked.allocated_host is None:

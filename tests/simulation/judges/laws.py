@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
-from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json, audit_to_json
 from samza_dagster.placement.state import JobState
 from samza_dagster.placement.verification import Head, verify
-from tests.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
+from tests.simulation.judges.arrivals import judge_arrivals, judge_index
 from tests.simulation.judges.balances import judge_expected, judge_journal, judge_sums
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.fallbacks import judge_places
@@ -48,7 +47,7 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
             judge_take_over(taken)
             chronicle.premises[RECORDS_RESTORE] += 1
         if chronicle.steps % AGAIN_EVERY == 0:
-            judge_same_without_index(taken)
+            judge_index(taken)
     judge_stalls(chronicle, taken)
     judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)

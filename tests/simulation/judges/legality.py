@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.placement.state import Action, Group, JobState, ResourceRequest
+from samza_dagster.placement.state import (
+    Action,
+    Group,
+    JobState,
+    Move,
+    ResourceRequest,
+    Restart,
+    SpinUp,
+    StandbyPlace,
+    Start,
+    Swap,
+)
 from tests.simulation.judges.origins import is_left_behind
 
 
@@ -29,16 +39,33 @@ def group_with(state: JobState, processor_id: str) -> Group | None:
 
 def subject_of(action: Action) -> str:
     """Whom an action places: the processor that it names, or the standby that it adds."""
-    return action.standby_id if _adds(action) else action.ask.processor_id
+    return action.standby_id if isinstance(action, SpinUp) else action.ask.processor_id
 
 
 def displaced_by(action: Action) -> str:
     """The standby that has to give way; "" when none has."""
-    return "" if _adds(action) else action.standby_id
+    place = place_of(action)
+    return "" if place is None else place.standby_id
 
 
-def _adds(action: Action) -> bool:
-    return action.ask.kind is RequestKind.START_STANDBY
+def place_of(action: Action) -> StandbyPlace | None:
+    """The standby's place that an action takes for its active."""
+    return action.place if isinstance(action, (Swap, Move, Start)) else None
+
+
+def reserved_by(action: Action | None) -> ResourceRequest | None:
+    """What an action asks for or has reserved."""
+    return action.request if isinstance(action, (Swap, Move, SpinUp)) else None
+
+
+def destination_of(action: Action | None) -> ResourceRequest | None:
+    """What an action asks for or has reserved for the container that it moves."""
+    return action.request if isinstance(action, Move) else None
+
+
+def chosen_by(action: Action) -> str | None:
+    """The host that the cluster chose for an action among several."""
+    return action.chosen_host if isinstance(action, (Swap, Move, Start, SpinUp)) else None
 
 
 def _gives_way_to(group: Group, processor_id: str) -> str:
@@ -56,8 +83,9 @@ def takes_place_on(group: Group, processor_id: str) -> str | None:
     failover, action = group.failover, group.action
     if failover is not None and failover.active_id == processor_id:
         return failover.host
-    if action is not None and action.ask.processor_id == processor_id and displaced_by(action):
-        return action.target_host
+    place = None if action is None else place_of(action)
+    if action is not None and place is not None and action.ask.processor_id == processor_id:
+        return place.host
     return None
 
 
@@ -69,10 +97,9 @@ def requests_of(group: Group) -> Iterator[tuple[str, ResourceRequest]]:
     action = group.action
     if action is None:
         return
-    if action.reservation is not None:
-        yield subject_of(action), action.reservation
-    if action.standby_reservation is not None:
-        yield action.standby_id, action.standby_reservation
+    request = reserved_by(action)
+    if request is not None:
+        yield action.place.standby_id if isinstance(action, Swap) else subject_of(action), request
 
 
 def holders(state: JobState, group: Group, processor_id: str) -> list[Reason]:
@@ -145,8 +172,7 @@ def is_forced_restart(old: Group | None, new: Group | None) -> Action | None:
     was, now = (old.action if old else None), (new.action if new else None)
     if was is None or now is None or was.ask.uuid != now.ask.uuid:
         return None
-    begins = was.stage.value == "stopping" and now.stage.value == "starting"
-    return now if begins and was.reservation is None else None
+    return now if isinstance(was, Restart) and isinstance(now, Start) else None
 
 
 def starts_by_action(group: Group | None, processor_id: str) -> bool:

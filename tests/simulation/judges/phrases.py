@@ -8,7 +8,7 @@ from __future__ import annotations
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Action, Group, Phase, Stage
+from samza_dagster.placement.state import Action, Fallback, Group, Move, Phase, Stage
 from tests.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from tests.simulation.judges.claims import judge_claims, judge_evidence
 from tests.simulation.judges.legality import (
@@ -154,16 +154,16 @@ def _judge_answered(
     if action is not None:
         said = last.get(action.ask.uuid)
         if said is not None and (said.status, said.message, said.timestamp_ms) != (
-            action.status,
+            "FAILED" if isinstance(action, Fallback) else "IN_PROGRESS",
             action.message,
             action.response_ms,
         ):
             raise taken.broken(TRUE_WORDS, f"{said}, by the state {action}")
         if said is not None and said.status == "IN_PROGRESS" and action.stage is Stage.HELD:
-            held = None if action.reservation is None else action.reservation.allocated_host
+            held = action.request.allocated_host if isinstance(action, Move) else None
             if said.host != held or said.host not in said.message:
                 raise taken.broken(TRUE_WORDS, f"{said}, held is {held}")
-        led = old is not None and old.failover is not None and action.status == "IN_PROGRESS"
+        led = old is not None and old.failover is not None and not isinstance(action, Fallback)
         alone = led and new is not None and new.failover is None
         if alone and said is None and action.ask.kind is RequestKind.FAIL_OVER:
             raise taken.broken(TRUE_WORDS, f"{action} has no standby's place now, untold")

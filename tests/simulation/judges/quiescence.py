@@ -6,6 +6,7 @@ from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
 from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle
+from tests.simulation.judges.legality import reserved_by
 from tests.simulation.judges.truth import Process, Truth
 from tests.simulation.judges.turns import is_ready
 from tests.simulation.judges.violation import (
@@ -115,9 +116,9 @@ def _judge_leftovers(
                 raise InvariantViolated(
                     NOTHING_FORGOTTEN, f"{action.ask.uuid} is {action.stage} at the end"
                 )
-            for request in (action.reservation, action.standby_reservation):
-                if request is not None:
-                    wanted.add(request.request_id)
+            request = reserved_by(action)
+            if request is not None:
+                wanted.add(request.request_id)
         if group.failover is not None and group.failover.active_id not in waiting:
             raise InvariantViolated(NOTHING_FORGOTTEN, f"{group.failover} never ended")
         for orphan in group.orphans:

@@ -12,8 +12,11 @@ from samza_dagster.placement.state import (
     Fencing,
     Group,
     JobState,
+    Move,
     Phase,
     ResourceRequest,
+    SpinUp,
+    Swap,
 )
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
@@ -139,14 +142,16 @@ def _unnumbered(group: Group) -> Group:
 
 
 def _undated_action(action: Action | None) -> Action | None:
-    if action is None:
-        return None
-    return replace(
-        action,
-        reservation=_undated(action.reservation),
-        standby_reservation=_undated(action.standby_reservation),
-        response_ms=0,
-    )
+    match action:
+        case None:
+            return None
+        case Swap() | SpinUp():
+            return replace(action, request=_undated(action.request), response_ms=0)
+        case Move():
+            undated = replace(action.request, deadline_ms=0, confirmed=True)
+            return replace(action, request=undated, response_ms=0)
+        case _:
+            return replace(action, response_ms=0)
 
 
 def _undated(request: ResourceRequest | None) -> ResourceRequest | None:

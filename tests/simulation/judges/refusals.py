@@ -7,7 +7,12 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, Group, JobState, Phase, PlacementAsk, Role, Stage
 from tests.simulation.judges.chronicle import CONTROLS
-from tests.simulation.judges.legality import group_with, reasons, subject_of
+from tests.simulation.judges.legality import (
+    displaced_by,
+    group_with,
+    reasons,
+    subject_of,
+)
 from tests.simulation.judges.standby_places import may_give_way
 from tests.simulation.judges.taken import Taken
 
@@ -60,7 +65,7 @@ def _too_late(group: Group, action: Action) -> Words:
     if action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
         return (*words, "it has FAILED", f"wait until {mover} runs")
     words = (*words, _way_back(action, mover))
-    touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else mover
+    touched = displaced_by(action) if action.stage is Stage.STOPPING_STANDBY else mover
     runs = group.processors[touched]
     if runs.incarnation is None:
         return (*words, f"{touched} has no process that is known of")

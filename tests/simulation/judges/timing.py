@@ -12,6 +12,7 @@ from samza_dagster.placement.state import (
     Fencing,
     Group,
     JobState,
+    Move,
     Phase,
     Processor,
     ResourceRequest,
@@ -21,9 +22,11 @@ from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.legality import (
     awaits_its_place,
+    destination_of,
     is_down,
     is_forced_restart,
     requests_of,
+    reserved_by,
 )
 from tests.simulation.judges.taken import Both, Taken
 from tests.simulation.judges.violation import ON_TIME
@@ -63,8 +66,8 @@ def _deadlines(group: Group, now_ms: int) -> Iterator[int]:
         if request.allocated_host is None:
             yield request.deadline_ms
     action = group.action
-    if action is not None and action.stage is Stage.HELD and action.reservation is not None:
-        yield action.reservation.deadline_ms
+    if isinstance(action, Move) and action.stage is Stage.HELD:
+        yield action.request.deadline_ms
     for orphan in group.orphans:
         if orphan.ended is None and orphan.lease_ends_ms is not None:
             yield orphan.lease_ends_ms
@@ -112,7 +115,8 @@ def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
     action = new.action
     for pid, request in requests_of(new):
         was = known.get(request.request_id)
-        held = action is not None and request is action.reservation and action.stage is Stage.HELD
+        destination = destination_of(action)
+        held = action is not None and request is destination and action.stage is Stage.HELD
         if held:
             continue
         if was is None or taken.restarted:
@@ -120,7 +124,7 @@ def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
         else:
             expected = was.deadline_ms
             default = taken.after.limits.request_timeout_ms
-            if _has_gone_down(old, new, pid) and action and request is action.reservation:
+            if _has_gone_down(old, new, pid) and request is destination:
                 expected = min(expected, taken.now_ms + default + _MARGIN_MS)
         if request.deadline_ms != expected:
             raise taken.broken(ON_TIME, f"{request} of {pid} has until {expected}")
@@ -134,12 +138,11 @@ def _time_for(
     if action is None:
         return now_ms + default + _MARGIN_MS
     own = default if action.ask.expiry_ms is None else action.ask.expiry_ms
-    reserved = request is action.reservation or request is action.standby_reservation
-    if reserved:
+    if request is reserved_by(action):
         earlier = None if taken.restarted else _earlier(old, action, request)
         if earlier is not None:
             return earlier.deadline_ms
-        if request is action.reservation and is_down(new, processor_id):
+        if isinstance(action, Move) and is_down(new, processor_id):
             own = min(own, default)
         return now_ms + own + _MARGIN_MS
     forced = is_forced_restart(old, new)
@@ -158,24 +161,24 @@ def _earlier(old: Group | None, action: Action, request: ResourceRequest) -> Res
     before = None if old is None else old.action
     if before is None or before.ask.uuid != action.ask.uuid:
         return None
-    return before.reservation if request is action.reservation else before.standby_reservation
+    return reserved_by(before) if type(before) is type(action) else None
 
 
 def _judge_hold(chronicle: Chronicle, taken: Taken, old: Group | None, new: Group) -> None:
     """What is held is held for its time, and once it was committed only until it is confirmed."""
     action = new.action
-    if action is None or action.stage is not Stage.HELD or action.reservation is None:
+    if not isinstance(action, Move) or action.stage is not Stage.HELD:
         return
     was = None if old is None else old.action
     limits = taken.after.limits
     own = action.ask.expiry_ms
     expected = taken.now_ms + (limits.request_timeout_ms if own is None else own)
     kept = was is not None and was.ask.uuid == action.ask.uuid and was.stage is Stage.HELD
-    if kept and not taken.restarted and was is not None and was.reservation is not None:
-        expected = was.reservation.deadline_ms
-    if action.reservation.deadline_ms != expected:
+    if kept and not taken.restarted and isinstance(was, Move):
+        expected = was.request.deadline_ms
+    if action.request.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{action.ask.uuid} is held until {expected}: {action}")
-    if action.reservation.confirmed and action.ask.uuid in chronicle.committed:
+    if action.request.confirmed and action.ask.uuid in chronicle.committed:
         raise taken.broken(ON_TIME, f"{action.ask.uuid} was committed, and is held on: {action}")
 
 
@@ -323,7 +326,6 @@ def judge_take_over(taken: Taken) -> None:
             _judge_processor(taken, Both(pid, None, processor, None, group))
             if processor.not_before_ms > taken.now_ms + _LONGEST_PAUSE_MS:
                 raise taken.broken(ON_TIME, f"{processor} waits by an earlier leader's clock")
-        action = group.action
-        held = None if action is None else action.reservation
+        held = destination_of(group.action)
         if held is not None and held.confirmed == (held.allocated_host is not None):
             raise taken.broken(ON_TIME, f"{held} is asked for again, confirmed {held.confirmed}")

@@ -17,15 +17,19 @@ from samza_dagster.placement.state import (
     PlacementAsk,
     Processor,
     Role,
+    SpinUp,
     Stage,
 )
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.legality import (
     awaits_its_place,
+    chosen_by,
     group_with,
     is_down,
+    place_of,
     reasons,
     requests_of,
+    reserved_by,
     subject_of,
 )
 from tests.simulation.judges.taken import Taken
@@ -152,7 +156,7 @@ def _judge_choices(taken: Taken) -> None:
             continue
         if is_down(old, subject_of(now)):
             continue
-        for host in set(now.chosen_hosts) - set(was.chosen_hosts):
+        for host in {chosen_by(now)} - {chosen_by(was), None}:
             others = [
                 sum(host in touched_by(other) for gid, other in groups if gid != old.group_id)
                 for groups in (taken.before.groups.items(), taken.after.groups.items())
@@ -166,7 +170,7 @@ def _judge_first_choice(taken: Taken, group: Group, action: Action) -> None:
     state = taken.after
     full = without_a_turn(taken.before, group) & without_a_turn(state, group)
     for mover, request in requests_of(group):
-        if request not in (action.reservation, action.standby_reservation) or request.host:
+        if request != reserved_by(action) or request.host:
             continue
         processor = group.processors.get(mover)
         here = None if processor is None else processor.incarnation
@@ -194,9 +198,8 @@ def _waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
     most = state.limits.max_actions_per_host
     if any(_touching(state, host) >= most for host in _hosts_of(group, ask)):
         return True
-    others = [other.action for other in state.groups.values() if other.action is not None]
-    open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
-    if any(r.host is None and r.allocated_host is None for r in open_):
+    open_ = [reserved_by(other.action) for other in state.groups.values()]
+    if any(r and r.host is None and r.allocated_host is None for r in open_):
         return True  # that one may need the turn that this one would take
     legal = _choice(state, group, ask)
     return bool(legal) and all(_touching(state, host) >= most for host in legal)
@@ -267,8 +270,10 @@ def touched_by(group: Group) -> set[str]:
     action = group.action
     if action is None or action.stage in _FALLBACK:
         return set()
-    hosts = (action.source_host, action.target_host, action.ask.destination_host)
-    named = {host for host in (*hosts, *action.chosen_hosts) if host}
+    source = None if isinstance(action, SpinUp) else action.source_host
+    place = place_of(action)
+    hosts = (source, place and place.host, action.ask.destination_host, chosen_by(action))
+    named = {host for host in hosts if host}
     return named - naming.DESTINATION_WORDS
 
 

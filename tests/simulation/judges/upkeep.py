@@ -12,6 +12,7 @@ from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, Host, JobState, Phase, Processor, Role
 from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle, SeenRequest
+from tests.simulation.judges.legality import displaced_by, reserved_by
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
@@ -195,9 +196,9 @@ def _judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: in
         soonest = _earlier(soonest, _deadline(processor, after.now_ms))
     action = group.action
     if action is not None:
-        for request in (action.reservation, action.standby_reservation):
-            if request is not None and request.allocated_host is None:
-                soonest = _earlier(soonest, request.deadline_ms)
+        request = reserved_by(action)
+        if request is not None and request.allocated_host is None:
+            soonest = _earlier(soonest, request.deadline_ms)
     if soonest is not None and (due_ms is None or due_ms > soonest):
         raise InvariantViolated(
             NOTHING_FORGOTTEN,
@@ -254,7 +255,7 @@ def _may_stop_at_once(group: Group, processor_id: str, execution_id: str) -> boo
         return False
     ask = action.ask
     if ask.kind is RequestKind.FAIL_OVER:
-        return action.standby_id == processor_id
+        return displaced_by(action) == processor_id
     return ask.processor_id == processor_id and (
         ask.kind is RequestKind.STOP_STANDBY
         or ask.destination_host == naming.FORCE_RESTART_LAST_SEEN

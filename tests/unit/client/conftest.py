@@ -22,16 +22,15 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
 from samza_dagster.placement.state import (
-    Action,
     Group,
     Incarnation,
     Phase,
     PlacementAsk,
     Processor,
-    ResourceRequest,
     Role,
     Stage,
 )
+from tests.rig.actions import action_at
 from tests.rig.memory_store import MemoryMetadataStore
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -271,17 +270,17 @@ def make_job() -> Callable[[], Job]:
 
 
 @pytest.fixture
-def moving() -> Callable[[CoordinatorState, str, str], CoordinatorState]:
+def moving() -> Callable[..., CoordinatorState]:
     """The state with an action in flight: processor, destination."""
 
-    def with_action(state: CoordinatorState, processor_id: str, host: str) -> CoordinatorState:
+    def with_action(
+        state: CoordinatorState, processor_id: str, host: str, stage: Stage = Stage.RESERVING
+    ) -> CoordinatorState:
         group_id = group_of(processor_id)
         ask = PlacementAsk(
             "11111111-1111-4111-8111-111111111111", DEPLOYMENT, processor_id, host, 1_000
         )
-        action = Action(
-            ask, Stage.RESERVING, HOSTS[processor_id], ResourceRequest("q", host, (), 2_000, host)
-        )
+        action = action_at(stage, ask, HOSTS[processor_id])
         group = replace(state.groups[group_id], action=action)
         return replace(state, groups={**state.groups, group_id: group})
 

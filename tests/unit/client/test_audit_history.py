@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import replace
 from typing import Any
@@ -18,10 +17,10 @@ from samza_dagster.client.audit_history import (
     lines_of,
 )
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.metadata.audit_log import AuditEntry
+from samza_dagster.metadata.audit_log import decode_entry
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.placement.audit_codec import audit_to_json
-from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_to_json
 from samza_dagster.placement.commands import RecordCertificate
 from samza_dagster.placement.verification import Head, verify
 from tests.unit.placement.chronicle import Chronicle
@@ -44,14 +43,12 @@ def head(number: int) -> Head:
 class Topic:
     """Each reading sees so many records; the last number stays."""
 
-    topic = "audit"
-
     def __init__(self, *seen: int) -> None:
         self.seen = list(seen)
 
-    def entries(self) -> list[AuditEntry]:
+    def records(self) -> tuple[AuditRecord, ...]:
         number = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
-        return [AuditEntry(2 * n, 0, audit_to_json(r)) for n, r in enumerate(records(number))]
+        return tuple(records(number))
 
 
 @pytest.mark.parametrize("readings", [(3,), (2, 3), (2, 2, 3), (2, 5), (0, 3)])
@@ -130,7 +127,7 @@ def test_an_export_says_what_the_state_named_and_how_far_it_goes_back(
         ({"at_ms": "1"}, "field at_ms: '1', no whole number"),
         ({"since_ms": True}, "field since_ms: True, no whole number"),
         ({"digest": None}, "fields number and digest: no head"),
-        ({"number": 1.5}, "fields number and digest: no head"),
+        ({"number": 1.5}, "field number: 1.5, no whole number"),
     ],
 )
 def test_a_closing_line_that_isnt_understood_is_refused(wrong: dict[str, Any], seen: str) -> None:
@@ -157,13 +154,9 @@ def test_a_line_that_is_no_record_is_told_by_its_number(line: str, seen: str) ->
 def test_a_field_in_the_topic_is_told_with_its_offset() -> None:
     """So that it can be looked at with any consumer."""
 
-    class Bad(Topic):
-        def entries(self) -> list[AuditEntry]:
-            value = json.loads(json.dumps(dataclasses.asdict(records(1)[0])))
-            return [AuditEntry(41, 0, {"version": 1, **value, "epoch": "1"})]
-
+    value = {**audit_to_json(records(1)[0]), "epoch": "1"}
     with pytest.raises(MalformedRecord, match="topic audit, offset 41, field epoch"):
-        consistent(Bad(1), lambda: None)
+        decode_entry("audit", TopicRecord(None, json.dumps(value).encode(), 0, 41))
 
 
 def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() -> None:

@@ -127,12 +127,7 @@ def test_a_cancel_comes_in_time_or_is_refused(
     job: Any, moving: Any, stage: Stage, error: type[InvalidInput] | None
 ) -> None:
     """It says which request it is about."""
-    state = moving(job.led_by_ours(), "0", "host-2")
-    group = state.groups["0"]
-    action = replace(group.action, stage=stage)
-    job.coordinator.state = replace(
-        state, groups={**state.groups, "0": replace(group, action=action)}
-    )
+    job.coordinator.state = moving(job.led_by_ours(), "0", "host-2", stage)
     with job.client() as client:
         if error is not None:
             with pytest.raises(error, match="before its container is stopped"):
@@ -148,10 +143,7 @@ def test_what_is_held_is_let_go_or_gone_on_with_by_a_request_about_it(
     job: Any, moving: Any, how: str
 ) -> None:
     """Each is a request of its own, and names the one that holds."""
-    state = moving(job.led_by_ours(), "0", "host-2")
-    group = state.groups["0"]
-    held = replace(group, action=replace(group.action, stage=Stage.HELD))
-    job.coordinator.state = replace(state, groups={**state.groups, "0": held})
+    job.coordinator.state = moving(job.led_by_ours(), "0", "host-2", Stage.HELD)
     with job.client() as client:
         asked = getattr(client, how)(MOVE)
     assert (asked.kind, asked.refers_to, asked.processor_id) == (how, MOVE, "0")

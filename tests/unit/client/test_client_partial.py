@@ -25,10 +25,8 @@ COMMITS = checkpoint_topic("yw", "1")
 class NoEntries:
     """An audit topic in which nothing stands."""
 
-    topic = "audit"
-
-    def entries(self) -> list[Any]:
-        return []
+    def records(self) -> tuple[Any, ...]:
+        return ()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
-from samza_dagster.placement.state import Phase
+from samza_dagster.placement.state import Phase, Stage
 from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
@@ -49,7 +49,7 @@ def test_a_stream_that_samzas_am_wrote_is_a_job() -> None:
 
 def test_our_coordinators_state_says_phase_host_and_room(job: Any, moving: Any) -> None:
     """With the action in flight and its reservation."""
-    job.coordinator.state = moving(job.led_by_ours(), "0", "host-5")
+    job.coordinator.state = moving(job.led_by_ours(), "0", "host-5", Stage.HELD)
     view = job.client().view()
     assert view.coordinator == "samza_dagster"
     assert view.processors["0"].state == Phase.RUNNING
@@ -58,7 +58,7 @@ def test_our_coordinators_state_says_phase_host_and_room(job: Any, moving: Any) 
     assert view.hosts["host-5"].free_memory_mb == 640
     (action,) = view.actions
     assert (action.stage, action.source_host, action.reserved_host) == (
-        "reserving",
+        "held",
         "host-1",
         "host-5",
     )

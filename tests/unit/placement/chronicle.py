@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from samza_dagster.placement.audit_form import END, START, Rule
-from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Predecessor, digest_of
-from samza_dagster.placement.verification import verify
+from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Kind, digest_of
+from samza_dagster.placement.state import End
+from samza_dagster.placement.verification import Rule, verify
 
 TICK_MS = 7
 
@@ -40,14 +40,14 @@ class Chronicle:
         self.now_ms = 1_000
         self.undead: dict[str, AuditRecord] = {}
         self.not_ended: dict[str, AuditRecord] = {}
-        self.predecessor: dict[str, Predecessor] = {}
+        self.predecessor: dict[str, End] = {}
 
     def start(self, processor_id: str, host: str, **fields: Any) -> AuditRecord:
         """An incarnation of the processor on a host."""
         self.epoch += 1
         group_id = processor_id.split("-", maxsplit=1)[0]
         content: dict[str, Any] = {
-            "kind": START,
+            "kind": Kind.START,
             "deployment_id": "1-a",
             "group_id": group_id,
             "processor_id": processor_id,
@@ -85,12 +85,12 @@ class Chronicle:
             content["evidence"] = f"its lease ended at {self.now_ms}, it is {self.now_ms + TICK_MS}"
         if how == "fenced":
             content["fencing"] = "broker"
-        record = self._append(kind=END, **(content | fields))
+        record = self._append(kind=Kind.END, **(content | fields))
         last = self.predecessor.get(started.processor_id)
         anew = how == "lease" and last is not None and last.execution_id == started.execution_id
         if anew or self.not_ended.get(started.processor_id) is started:
             self.not_ended.pop(started.processor_id, None)
-            self.predecessor[started.processor_id] = Predecessor(
+            self.predecessor[started.processor_id] = End(
                 execution_id=started.execution_id,
                 epoch=started.epoch,
                 host=started.host,

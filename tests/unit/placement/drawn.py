@@ -14,25 +14,31 @@ from samza_dagster.placement.state import (
     End,
     Ended,
     Failover,
+    Fallback,
     Group,
     Host,
     Incarnation,
     JobState,
     Lag,
     Limits,
+    Move,
     Orphan,
     Phase,
     PlacementAsk,
     Processor,
     ResourceRequest,
+    Restart,
     Role,
-    Stage,
+    SpinUp,
+    StandbyPlace,
+    Start,
+    StopStandby,
+    Swap,
 )
 
 HOSTS = tuple(f"host-{number}" for number in range(1, 9))
 ACTIVE, STANDBYS, NEW = "0", ("0-0", "0-1"), "0-2"
 DESTINATIONS = (*sorted(naming.DESTINATION_WORDS), *HOSTS, "host-77")
-_GIVING_WAY = (Stage.RESERVING_STANDBY, Stage.STOPPING_STANDBY)
 _HAS_PROCESS = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 _KINDS = (
     RequestKind.PLACE,
@@ -144,23 +150,29 @@ def _action(lots: Random, members: tuple[str, ...], free: list[str]) -> Action:
     if kind is RequestKind.STOP_STANDBY:
         about = (*members[1:], NEW)
     ask = PlacementAsk("u", "run", lots.choice(about), lots.choice(DESTINATIONS), 0, kind=kind)
-    adds = kind is RequestKind.START_STANDBY
-    swaps = len(members) > 1 and ask.processor_id == ACTIVE and not adds and lots.random() < 0.5
-    stages = [stage for stage in Stage if swaps or stage not in _GIVING_WAY]
-    stage = lots.choice(stages)
-    standby_id = NEW if adds else lots.choice(members[1:]) if swaps else ""
-    reserves = stage in (Stage.RESERVING, Stage.HELD, Stage.STOPPING)
-    return Action(
-        ask,
-        stage,
-        lots.choice(HOSTS),
-        reservation=_request(lots, free, held=stage is not Stage.RESERVING) if reserves else None,
-        standby_id=standby_id,
-        target_host=lots.choice(HOSTS) if swaps else None,
-        standby_reservation=_request(lots, free, held=lots.random() < 0.5)
-        if swaps and lots.random() < 0.5
-        else None,
-    )
+    source = lots.choice(HOSTS)
+    held = lots.random() < 0.6
+    if kind is RequestKind.START_STANDBY:
+        return SpinUp(ask, NEW, None if held else _request(lots, free, held=False))
+    if kind is RequestKind.STOP_STANDBY:
+        return StopStandby(ask, source, stopping_already=held)
+    place = None
+    if len(members) > 1 and ask.processor_id == ACTIVE and lots.random() < 0.5:
+        place = StandbyPlace(lots.choice(members[1:]), lots.choice(HOSTS))
+    match lots.choice((Swap, Move, Move, Move, Restart, Start, Start, Fallback)):
+        case kind if kind is Swap and place is not None:
+            reserves = lots.random() < 0.6
+            request = _request(lots, free, held=held) if reserves else None
+            return Swap(ask, source, place, request)
+        case kind if kind is Restart:
+            return Restart(ask, source, stopped=(ask.processor_id,))
+        case kind if kind is Start:
+            return Start(ask, source, place)
+        case kind if kind is Fallback:
+            return Fallback(ask, source, to_source=held)
+        case _:
+            stopped = (ask.processor_id,) if held and lots.random() < 0.5 else ()
+            return Move(ask, source, _request(lots, free, held=held), place, stopped=stopped)
 
 
 def _failover(lots: Random, members: tuple[str, ...]) -> Failover | None:

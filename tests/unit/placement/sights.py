@@ -8,7 +8,8 @@ from samza_dagster.placement import codec, texts
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import next_deadline_ms
-from samza_dagster.placement.state import Group, Phase, Stage
+from samza_dagster.placement.state import Group, Phase, Stage, request_of
+from tests.simulation.judges.legality import chosen_by
 from tests.unit.placement.scenes import Scene, whose
 
 
@@ -143,9 +144,9 @@ def see_expiry(world: Scene, who: str, s: str, ahead: str) -> None:
 
 def see_reservation(world: Scene) -> None:
     action = world.group().action
-    assert action is not None
-    assert action.reservation is not None
-    same(action.reservation.request_id, world.sent(cmd.RequestResource)[-1].request_id)
+    request = request_of(action)
+    assert request is not None
+    same(request.request_id, world.sent(cmd.RequestResource)[-1].request_id)
 
 
 def see_last_word(world: Scene, s: str, host: str) -> None:
@@ -238,9 +239,7 @@ SIGHTS: dict[str, Callable[..., object]] = {
     r"no lag of (\S+) is kept": lambda w, who: so(who not in w.state.lags, f"{w.state.lags}"),
     r"(\S+) was asked for (\d+) s, (ahead|not ahead)": see_expiry,
     r"the action waits for what was asked last": see_reservation,
-    r"the action chose (.+)": lambda w, hosts: same(
-        list(w.group().action.chosen_hosts), listed(hosts)
-    ),
+    r"the action chose (.+)": lambda w, hosts: same([chosen_by(w.group().action)], listed(hosts)),
     r"(\S+) has failed (\d+) times": lambda w, who, n: same(w.processor(who).failures, int(n)),
     r"at most (\d+) failures of (\S+) count": lambda w, most, who: so(
         len(w.processor(who).failed_at_ms) <= int(most), f"{w.processor(who)}"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import digest_of
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, JobState, Limits
-from samza_dagster.placement.verification import verify
+from samza_dagster.placement.verification import Rule, verify
 from tests.simulation.moves import Move
 from tests.unit.placement.scenes import QUICK, Scene, running
 
@@ -42,8 +42,10 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
         (("0", before),),
     )
     assert verify(records).violation is None
-    hidden = started.evolve(left_behind=(), digest="")
-    told = verify([*records[:place], hidden.evolve(digest=digest_of(hidden))]).violation
+    hidden = dataclasses.replace(started, left_behind=(), digest="")
+    told = verify(
+        [*records[:place], dataclasses.replace(hidden, digest=digest_of(hidden))]
+    ).violation
     assert told is not None
     assert told.rule is Rule.SAME_HOST
 

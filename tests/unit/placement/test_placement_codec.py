@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ from samza_dagster.placement.state import (
     Incarnation,
     JobState,
     Limits,
+    Move,
     Phase,
     PlacementAsk,
     Processor,
@@ -56,6 +57,22 @@ def a_group() -> dict[str, Any]:
 def test_any_group_is_read_back(group: Group) -> None:
     """Through JSON text, as a topic carries it."""
     assert codec.group_from_json(json.loads(json.dumps(codec.group_to_json(group)))) == group
+
+
+@given(st.one_of([st.from_type(kind) for kind in get_args(Action)]))
+def test_any_action_is_read_back_as_what_it_is(action: Action) -> None:
+    """The kinds have fields alike."""
+    group = Group("0", {}, action)
+    assert codec.group_from_json(json.loads(json.dumps(codec.group_to_json(group)))) == group
+
+
+@pytest.mark.parametrize("kind", [None, "Hover", ["Move"]])
+def test_an_unknown_kind_of_action_is_refused(kind: Any) -> None:
+    """It may be of a later release."""
+    group = a_group()
+    group["action"]["kind"] = kind
+    with pytest.raises(MalformedRecord, match=r"field group\.action\.kind"):
+        codec.group_from_json(group)
 
 
 @given(jobs)
@@ -98,9 +115,9 @@ def test_what_is_not_understood_is_refused_by_name(change: dict[str, Any], field
 RECORDS = {
     Processor: "processors.0",
     Incarnation: "processors.0.incarnation",
-    Action: "action",
+    Move: "action",
     PlacementAsk: "queue[0]",
-    ResourceRequest: "action.reservation",
+    ResourceRequest: "action.request",
     Group: "",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import ownership, places, rules
+from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Group, Phase, Role
 from tests.simulation.judges.legality import holders, reasons, takes_place_on
 from tests.simulation.judges.standby_places import may_be_taken, rank
@@ -70,12 +71,12 @@ def test_an_active_may_take_the_place_of_each_standby_that_is_fit() -> None:
     for state, group in states(DRAWN):
         active = group.processors[group.group_id]
         standbys = [p for p in group.processors.values() if p.role is Role.STANDBY]
-        seen = places.PlaceSeen(state.hosts, state.lags, state.now_ms, state.limits.host_affinity)
+        step = Draft(state, state.now_ms).at(group.group_id)
         fit = {p.processor_id for p in standbys if may_be_taken(state, group, active, p)}
         running = {pid for pid in fit if group.processors[pid].phase is Phase.RUNNING}
-        ranked = places.ranked(group, seen, active.processor_id)
+        ranked = places.ranked(step, active.processor_id)
         assert set(ranked) == fit, group
-        ready = places.ready(group, seen, active.processor_id)
+        ready = places.ready(step, active.processor_id)
         assert set(ready) == running
         if group.action is None and group.failover is None and not group.orphans:
             ordered = sorted(running, key=lambda pid: rank(state, group, group.processors[pid]))

@@ -12,9 +12,9 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import requests
-from samza_dagster.placement.draft import Draft
+from samza_dagster.placement.draft import GroupStep
 from samza_dagster.placement.failures import LONGEST_PAUSE_MS
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
     End,
@@ -110,7 +110,7 @@ def test_a_heart_that_fails_an_active_over_that_has_just_done_so_is_found(
 ) -> None:
     """No fail-over that waited for it begins after its check-in; one asked for since may."""
 
-    def forgets(_draft: Draft, _group_id: str, _active_id: str) -> None:
+    def forgets(_step: GroupStep, _active_id: str) -> None:
         return None
 
     monkeypatch.setattr(requests, "failed_over_already", forgets)

@@ -9,7 +9,7 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.reducer import step
 from tests.simulation.steps import handle
 from tests.unit.placement.scenes import Scene, running

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from samza_dagster.placement.audit_form import Rule
-from samza_dagster.placement.certificates import AuditRecord, Predecessor
-from samza_dagster.placement.verification import verify
+from samza_dagster.placement.certificates import AuditRecord
+from samza_dagster.placement.state import End
+from samza_dagster.placement.verification import Rule, verify
 from tests.unit.placement.chronicle import TICK_MS, Chronicle, chained, moved
 
 pytestmark = pytest.mark.unit
 
 LEFT = 9
 """The number of the first record of a history that is cut."""
-GONE = Predecessor("0_3", 3, "host-1", "dead", 20, "seen dead")
+GONE = End("0_3", 3, "host-1", "dead", 20, "seen dead")
 
 
 class Told(NamedTuple):

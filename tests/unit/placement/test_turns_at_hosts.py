@@ -12,17 +12,26 @@ from immutables import Map
 from samza_dagster.model import naming
 from samza_dagster.placement import host_limit
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.index_draft import rebuilt
+from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.state import (
     Action,
+    Fallback,
     Group,
     Host,
     JobState,
     Limits,
+    Move,
     PlacementAsk,
     ResourceRequest,
-    Stage,
+    Restart,
+    SpinUp,
+    StandbyPlace,
+    Start,
+    StopStandby,
+    Swap,
 )
+from tests.simulation.judges.legality import reserved_by
+from tests.simulation.judges.turns import touched_by
 
 pytestmark = pytest.mark.unit
 
@@ -39,33 +48,22 @@ def request(host: str | None, excluded: frozenset[str], got: str | None) -> Reso
     return ResourceRequest("r", host, tuple(sorted(excluded)), 9, got)
 
 
-def action(
-    destination: str,
-    stage: Stage,
-    places: tuple[str | None, str | None, str | None],
-    reservation: ResourceRequest | None,
-    standby_reservation: ResourceRequest | None,
-) -> Action:
-    source, target, chosen = places
-    return Action(
-        PlacementAsk("u", "run", "0", destination, 0),
-        stage,
-        source,
-        reservation=reservation,
-        target_host=target,
-        standby_reservation=standby_reservation,
-        chosen_hosts=() if chosen is None else (chosen,),
-    )
+def asks(destination: str) -> PlacementAsk:
+    return PlacementAsk("u", "run", "0", destination, 0)
 
 
-requests = st.none() | st.builds(request, maybe, sets, maybe)
-actions = st.builds(
-    action,
-    names | st.sampled_from((naming.ANY_HOST, naming.LAST_SEEN, "")),
-    st.sampled_from(Stage),
-    st.tuples(maybe, maybe, maybe),
-    requests,
-    requests,
+destinations = names | st.sampled_from((naming.ANY_HOST, naming.LAST_SEEN, ""))
+about = st.builds(asks, destinations)
+requests = st.builds(request, maybe, sets, maybe)
+places = st.builds(StandbyPlace, st.just("0-0"), names)
+actions: st.SearchStrategy[Action] = st.one_of(
+    st.builds(Swap, about, names, places, st.none() | requests),
+    st.builds(Move, about, names, requests, st.none() | places, maybe),
+    st.builds(Restart, about, names),
+    st.builds(Start, about, maybe, st.none() | places, maybe),
+    st.builds(Fallback, about, maybe, st.booleans()),
+    st.builds(SpinUp, about, st.just("0-1"), st.none() | requests, maybe),
+    st.builds(StopStandby, about, maybe, st.booleans()),
 )
 
 
@@ -86,20 +84,17 @@ class Turns:
 
     def acting(self, but: int = -1) -> list[Action]:
         """Those that aren't on their way back."""
-        back = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
-        return [a for n, a in enumerate(self.actions) if a.stage not in back and n != but]
+        others = [a for n, a in enumerate(self.actions) if n != but]
+        return [a for a in others if not isinstance(a, Fallback)]
 
     def touching(self, host: str, but: int = -1) -> int:
         """How many leave, take, name or have chosen it."""
-        return sum(
-            host in (a.source_host, a.target_host, a.ask.destination_host, *a.chosen_hosts)
-            for a in self.acting(but)
-        )
+        return sum(host in touched_by(Group("", {}, a)) for a in self.acting(but))
 
     def choosing(self) -> list[ResourceRequest]:
         """What is asked for anywhere, and not given yet."""
-        asked = [r for a in self.acting() for r in (a.reservation, a.standby_reservation) if r]
-        return [r for r in asked if (r.host, r.allocated_host) == (None, None)]
+        asked = [reserved_by(a) for a in self.acting()]
+        return [r for r in asked if r and (r.host, r.allocated_host) == (None, None)]
 
     def left(self, excluded: frozenset[str], taken: frozenset[str] = frozenset()) -> int:
         """Turns that a choice has; one is taken at each of these hosts."""
@@ -143,7 +138,7 @@ def test_a_chosen_host_is_held_against_the_other_groups_alone(
     """One that was asked for by name had its turn from the beginning."""
     draft = turns.draft()
     full = {name for name in (*HOSTS, UNKNOWN) if turns.touching(name, group) >= turns.limit}
-    assert host_limit.full_hosts(draft, str(group)) == full
-    broken = host_limit.full(draft, str(group), request(asked, frozenset(), None), host)
+    assert host_limit.full_hosts(draft.at(str(group))) == full
+    broken = host_limit.full(draft.at(str(group)), request(asked, frozenset(), None), host)
     assert (broken is not None) == (asked is None and host in full)
     assert broken is None or broken.host == host

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.placement.audit_form import Rule
-from samza_dagster.placement.certificates import AuditRecord, Predecessor, digest_of
-from samza_dagster.placement.verification import Head, Verdict, verify
+from samza_dagster.placement.certificates import AuditRecord, digest_of
+from samza_dagster.placement.state import End
+from samza_dagster.placement.verification import Head, Rule, Verdict, verify
 from tests.rig.pace import PACE
 from tests.unit.placement.chronicle import Chronicle, chained, moved
 
@@ -205,8 +205,8 @@ def other_value(value: Any, draw: Any) -> Any:
         return value + draw(st.text(min_size=1, max_size=3))
     if isinstance(value, tuple):
         return (*value, ("9", "host-9"))
-    if isinstance(value, Predecessor):
-        name = draw(st.sampled_from([f.name for f in dataclasses.fields(Predecessor)]))
+    if isinstance(value, End):
+        name = draw(st.sampled_from([f.name for f in dataclasses.fields(End)]))
         return replace(value, **{name: other_value(getattr(value, name), draw)})
     return 5 if value is None else None
 
@@ -220,7 +220,7 @@ def test_no_field_of_any_record_can_be_changed(
     name = data.draw(st.sampled_from([f.name for f in dataclasses.fields(AuditRecord)]))
     value = other_value(getattr(records[place], name), data.draw)
     if name == "predecessor" and value == 5:
-        value = Predecessor("x", 1, "host-1", "dead", 1, "")
+        value = End("x", 1, "host-1", "dead", 1, "")
     tampered = list(records)
     tampered[place] = replace(records[place], **{name: value})
     verdict = verify(tampered)

@@ -9,9 +9,8 @@ import pytest
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import ownership, rules
-from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.state import Group, Phase
-from samza_dagster.placement.verification import Head, Verdict, verify
+from samza_dagster.placement.verification import Head, Rule, Verdict, verify
 from tests.simulation import driver
 from tests.simulation.setup import Setup
 from tests.simulation.steps import handle

@@ -1,0 +1,390 @@
+"""Moves: reserve, stop, start; and the way back when a part of that fails. (SEP-22.)
+
+    asked for                    kinds of action, with their stages
+    a host, ANY_HOST, LAST_SEEN  Move (reserving, held, stopping), Start (starting)
+    FORCE_RESTART_LAST_SEEN      Restart (stopping), Start
+    STANDBY                      Swap (reserving-standby, stopping-standby), Move, Start
+    a fail-over                  Swap (stopping-standby), Move, Start; of one that is down: Start
+
+`Start` ends with SUCCEEDED once the container runs. An action that fails with its container down
+is FAILED, and a `Fallback` (fallback-source, fallback-any) until that runs.
+The container is stopped only once its destination is held, so a failure to reserve leaves it
+untouched. STANDBY is SEP-22's phase 2, which takes two client calls there; a fail-over is its
+phase 1, and doesn't wait for a new place of the standby.
+"""
+
+from __future__ import annotations
+
+from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.placement import (
+    containers,
+    failover,
+    failures,
+    host_limit,
+    ownership,
+    responses,
+    rules,
+    texts,
+)
+from samza_dagster.placement.commands import DeleteLocality
+from samza_dagster.placement.draft import GroupStep
+from samza_dagster.placement.state import (
+    Fallback,
+    Move,
+    Moving,
+    Phase,
+    PlacementAsk,
+    Processor,
+    Restart,
+    SpinUp,
+    Stage,
+    StandbyPlace,
+    Start,
+    Swap,
+    subject_of,
+)
+
+
+def is_swap(ask: PlacementAsk) -> bool:
+    """Whether the request puts the active in a standby's place."""
+    if ask.kind is RequestKind.PLACE:
+        return ask.destination_host == naming.STANDBY
+    return ask.kind is RequestKind.FAIL_OVER
+
+
+def place_to_take(step: GroupStep, active_id: str) -> StandbyPlace | None:
+    """The place that the active would take now, of the standby soonest ready; None without one."""
+    for standby_id in failover.candidates(step, active_id):
+        incarnation = step.processor(standby_id).incarnation
+        return None if incarnation is None else StandbyPlace(standby_id, incarnation.host)
+    return None
+
+
+def begin(step: GroupStep, ask: PlacementAsk) -> None:
+    """Begins to act on a request; its group is free and its processor runs, or is to fail over."""
+    processor_id, incarnation = ask.processor_id, step.processor(ask.processor_id).incarnation
+    if incarnation is None:
+        _fail_over_while_down(step, ask)
+    elif is_swap(ask):
+        _begin_swap(step, ask, incarnation.host)
+    elif ask.destination_host == naming.FORCE_RESTART_LAST_SEEN:
+        restart = Restart(ask, incarnation.host, stopped=(processor_id,))
+        responses.progress(step, restart, texts.STOP_IN_PROGRESS)
+        containers.stop(step, processor_id)
+    else:
+        _reserve(step, ask, incarnation.host)
+
+
+def _fail_over_while_down(step: GroupStep, ask: PlacementAsk) -> None:
+    """The active is on its way back anyway: to the standby's host, without waiting further."""
+    containers.drop_request(step, ask.processor_id)
+    start = Start(ask, step.processor(ask.processor_id).last_seen_host)
+    responses.progress(step, start, texts.STANDBY_STOP_IN_PROGRESS)
+    begun = failover.begin(step, ask.processor_id, f"asked by {ask.uuid}")
+    assert begun, "a fail-over begins only when a standby qualifies"
+
+
+# A standby gives way.
+
+
+def _begin_swap(step: GroupStep, ask: PlacementAsk, source: str) -> None:
+    """Begins with the standby soonest ready; one that runs has been seen to exist."""
+    place = place_to_take(step, ask.processor_id)
+    assert place is not None, "a swap begins only when a standby qualifies"
+    if ask.kind is RequestKind.FAIL_OVER:
+        give_way(step, Swap(ask, source, place, None))
+        return
+    excluded = host_limit.excluded(step, place.standby_id, place.host)
+    request = containers.new_request(step, None, excluded, expiry_ms(step, ask))
+    responses.progress(step, Swap(ask, source, place, request), texts.RESOURCES_REQUESTED)
+    containers.ask(step, place.standby_id, request)
+
+
+def give_way(step: GroupStep, swap: Swap) -> None:
+    """The standby is told to stop: its new place is held, or none is reserved."""
+    standby_id = swap.place.standby_id
+    swap = swap.evolve(stopped=(*swap.stopped, standby_id))
+    responses.progress(step, swap, texts.STANDBY_STOP_IN_PROGRESS)
+    containers.stop(step, standby_id)
+
+
+def standby_ended(step: GroupStep, swap: Swap) -> None:
+    """The standby has no process any more: as asked, or by itself (then FAILED)."""
+    standby_id, request = swap.place.standby_id, swap.request
+    if swap.stage is Stage.RESERVING_STANDBY:
+        responses.give_back(step, swap)
+        why = f"standby container {standby_id} ended by itself; the active runs on untouched"
+        responses.fail(step, swap, texts.failed(why))
+        return
+    if request is not None and request.allocated_host is not None:
+        containers.hold(step, standby_id, request, request.allocated_host)
+    else:
+        step.change(standby_id, last_seen_host=None)
+        step.emit(DeleteLocality(standby_id))
+    _reserve(step, swap.ask, swap.source_host, swap)
+
+
+def standby_stop_failed(step: GroupStep, swap: Swap) -> None:
+    """The standby lives on where it was: FAILED, the active untouched, or sent back if it is down."""
+    standby_id = swap.place.standby_id
+    containers.lives_on(step, standby_id)
+    spared = swap.evolve(stopped=without(swap.stopped, standby_id))
+    give_up(step, spared, texts.stop_failed(swap.place.host))
+
+
+# The destination is reserved.
+
+
+def _reserve(step: GroupStep, ask: PlacementAsk, source: str, swap: Swap | None = None) -> None:
+    """Asks for the destination; after a `swap` for the place of the standby, which has given way."""
+    host: str | None = ask.destination_host
+    excluded: set[str] = set()
+    if swap is not None:
+        host = swap.place.host
+    elif host == naming.LAST_SEEN:
+        host = source
+    elif host == naming.ANY_HOST:
+        host, excluded = None, host_limit.excluded(step, ask.processor_id, source)
+    request = containers.new_request(step, host, excluded, _within_ms(step, ask))
+    move = Move(ask, source, request)
+    if swap is not None:
+        move = Move(ask, source, request, swap.place, swap.chosen_host, stopped=swap.stopped)
+    responses.progress(step, move, texts.RESOURCES_REQUESTED)
+    containers.ask(step, ask.processor_id, request)
+
+
+def held(step: GroupStep, move: Move, host: str) -> None:
+    """The destination is held, and no rule was broken meanwhile."""
+    ask = move.ask
+    if step.processor(ask.processor_id).incarnation is None:
+        _start(step, move)
+    elif ask.hold and not move.committed:
+        expiry = expiry_ms(step, ask)
+        request = move.request.evolve(deadline_ms=step.now_ms + expiry)
+        responses.progress(step, move.evolve(request=request), texts.held(host, expiry))
+    else:
+        _stop(step, move)
+
+
+def committed(step: GroupStep, move: Move) -> None:
+    """The client says: go on. A reservation that isn't known to be held goes on once it is."""
+    move = move.evolve(committed=True)
+    step.put_action(move)
+    if move.stage is Stage.HELD and move.request.confirmed:
+        _stop(step, move)
+
+
+def confirmed(step: GroupStep, move: Move) -> None:
+    """The cluster says again that the reservation is held."""
+    move = move.evolve(request=move.request.evolve(confirmed=True))
+    step.put_action(move)
+    if move.stage is Stage.HELD and move.committed:
+        _stop(step, move)
+
+
+def hold_expired(step: GroupStep, move: Move) -> None:
+    """Nobody committed in time, or the host didn't confirm: FAILED, the container untouched."""
+    host = move.request.allocated_host
+    why = f"the reservation on host {host} was not committed in time"
+    if move.committed:
+        why = f"host {host} did not confirm its reservation in time"
+    give_up(step, move, texts.failed(f"{why}; the container runs on untouched"))
+
+
+def give_up(step: GroupStep, action: Swap | Move | SpinUp, message: str) -> None:
+    """FAILED before the container was stopped; one that ended by itself goes its way."""
+    responses.give_back(step, action)
+    if isinstance(action, SpinUp) or not _is_down(step, action):
+        responses.fail(step, action, message)
+    else:
+        fall_back(step, action, message)
+
+
+def not_reserved(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str) -> None:
+    """No destination: FAILED, and a container that is down goes the way back."""
+    message = texts.expired(why)
+    if isinstance(action, SpinUp) or not _is_down(step, action):
+        responses.fail(step, action, message)
+        return
+    if isinstance(action, Move):  # it wasn't stopped for this
+        processor_id = action.ask.processor_id
+        message = f"{message}; container {processor_id} is down, it is started again"
+    fall_back(step, action, message)
+
+
+# The container is stopped, or ends.
+
+
+def _stop(step: GroupStep, move: Move) -> None:
+    processor_id = move.ask.processor_id
+    move = move.evolve(stopped=(*move.stopped, processor_id))
+    responses.progress(step, move, texts.STOP_IN_PROGRESS)
+    containers.stop(step, processor_id)
+
+
+def stop_failed(step: GroupStep, action: Move | Restart) -> None:
+    """The container lives on: FAILED, and what was reserved is given back."""
+    processor_id = action.ask.processor_id
+    responses.give_back(step, action)
+    containers.lives_on(step, processor_id)
+    spared = action.evolve(stopped=without(action.stopped, processor_id))
+    responses.fail(step, spared, texts.stop_failed(action.source_host))
+
+
+def ended(step: GroupStep, action: Moving, before: Processor) -> None:
+    """The container has no process any more; `before` is the processor as it was.
+
+    One that ended by itself starts at its destination as soon as that is held: also while a
+    standby that was told to give way stops, which has the only other copy of its state.
+    """
+    processor_id = before.processor_id
+    match action:
+        case Swap() if action.stage is Stage.STOPPING_STANDBY:
+            failures.count_death(step, processor_id)
+        case Move() if action.stage is Stage.RESERVING and not action.ask.hold:
+            failures.count_death(step, processor_id)
+            _wait_no_longer(step, action)
+        case Swap() | Move() if action.stage is not Stage.STOPPING:
+            failures.count_death(step, processor_id)
+            responses.give_back(step, action)
+            why = f"container {processor_id} ended by itself before it was stopped"
+            fall_back(step, action, texts.failed(f"{why}; it is started again"))
+        case Move():
+            _start(step, action)
+        case Restart():
+            _start_on_its_own_host(step, action)
+        case Start():
+            if before.phase is Phase.STARTING:
+                failures.count_failed_start(step, before)
+            assert before.incarnation is not None
+            fall_back(step, action, _start_failed(step, action, before.incarnation.host))
+        case Swap():
+            pass
+
+
+def _wait_no_longer(step: GroupStep, move: Move) -> None:
+    """The container is down from now on: its destination is asked for no longer than a fallback is."""
+    latest_ms = step.now_ms + step.limits.request_timeout_ms + containers.REQUEST_MARGIN_MS
+    request = move.request.evolve(deadline_ms=min(move.request.deadline_ms, latest_ms))
+    step.put_action(move.evolve(request=request))
+    containers.ask(step, move.ask.processor_id, request)
+
+
+# It starts.
+
+
+def _start(step: GroupStep, move: Move) -> None:
+    """The container is down and its host held: it starts once nothing is in the way."""
+    host = move.request.allocated_host
+    assert host is not None
+    start = Start(
+        move.ask,
+        move.source_host,
+        move.place,
+        move.chosen_host,
+        stopped=move.stopped,
+        message=move.message,
+        response_ms=move.response_ms,
+    )
+    step.put_action(start)
+    containers.hold(step, move.ask.processor_id, move.request, host)
+
+
+def _start_on_its_own_host(step: GroupStep, restart: Restart) -> None:
+    ask = restart.ask
+    start = Start(ask, restart.source_host, stopped=restart.stopped)
+    responses.progress(step, start, texts.RESOURCES_REQUESTED)
+    request = containers.new_request(step, restart.source_host, set(), _within_ms(step, ask))
+    containers.ask(step, ask.processor_id, request)
+    containers.wait_for(step, ask.processor_id, request)
+
+
+def refused(step: GroupStep, start: Start, broken: rules.Violation) -> None:
+    """The host that was held became illegal before the container could start there."""
+    if broken.rule in (rules.SAME_HOST, rules.SAME_DOMAIN):
+        fall_back(step, start, texts.constraints_now(broken.host))
+    else:
+        fall_back(step, start, _start_failed(step, start, broken.host))
+
+
+def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
+    """The container runs: SUCCEEDED; of a fail-over only in the place of a standby."""
+    processor_id = start.ask.processor_id
+    incarnation = step.processor(processor_id).incarnation
+    assert incarnation is not None
+    host = incarnation.host
+    in_place = failed_over or (start.place is not None and host == start.place.host)
+    if start.ask.kind is RequestKind.FAIL_OVER and not in_place:
+        known = start.message.startswith(texts.NO_PLACE)
+        why = start.message if known else f"{texts.NO_PLACE} a standby's place"
+        where = f"container {processor_id} was started on host {host} instead, and runs there"
+        responses.fail(step, start, texts.failed(f"{why}; {where}"), (processor_id, host))
+    else:
+        responses.succeed(step, start, texts.started(host), (processor_id, host))
+
+
+def came_back(step: GroupStep, start: Start | SpinUp, host: str) -> None:
+    """The host that was thought lost is there again with the container: FAILED."""
+    stopped = without(start.stopped, subject_of(start))
+    why = f"host {host} came back with the container running; it runs on there"
+    responses.fail(step, start.evolve(stopped=stopped), texts.failed(why))
+
+
+# It failed with the container down.
+
+
+def fall_back(step: GroupStep, action: Moving, message: str) -> None:
+    """FAILED with the container down: the source host if it may, then as after any failure."""
+    source = action.source_host if step.limits.host_affinity else None
+    fallback = Fallback(action.ask, action.source_host, bool(source), stopped=action.stopped)
+    responses.fall_back(step, fallback, message)
+    failover.go(step, action.ask.processor_id, source, "a placement action failed")
+    follow_fallback(step)
+
+
+def follow_fallback(step: GroupStep) -> None:
+    """Keeps a fallback's stage true, and ends it when the container runs."""
+    fallback = step.action
+    if not isinstance(fallback, Fallback):
+        return
+    processor = step.group.processors.get(fallback.ask.processor_id)
+    if processor is None or processor.phase is Phase.RUNNING:
+        step.put_action(None)
+        return
+    at_source = step.group.failover is None and (
+        processor.incarnation or (processor.request and processor.request.host)
+    )
+    if fallback.to_source and not at_source:
+        step.put_action(fallback.evolve(to_source=False))
+
+
+def expiry_ms(step: GroupStep, ask: PlacementAsk) -> int:
+    """How long the request's reservation may take: its own time-out, else the job's."""
+    return step.limits.request_timeout_ms if ask.expiry_ms is None else ask.expiry_ms
+
+
+def renewed_ms(step: GroupStep, action: Swap | Move | SpinUp) -> int:
+    """How long what an action asks for may be asked for by a coordinator that took over."""
+    return (_within_ms if isinstance(action, Move) else expiry_ms)(step, action.ask)
+
+
+def without(stopped: tuple[str, ...], processor_id: str) -> tuple[str, ...]:
+    """Those that were stopped for an action without one that lives on."""
+    return tuple(pid for pid in stopped if pid != processor_id)
+
+
+def _within_ms(step: GroupStep, ask: PlacementAsk) -> int:
+    """How long a destination may be asked for from now; no longer than a fallback while it is down."""
+    own = expiry_ms(step, ask)
+    down = ownership.is_down(step.group, ask.processor_id)
+    return min(own, step.limits.request_timeout_ms) if down else own
+
+
+def _is_down(step: GroupStep, action: Moving) -> bool:
+    return step.processor(action.ask.processor_id).incarnation is None
+
+
+def _start_failed(step: GroupStep, start: Start, host: str) -> str:
+    source = start.source_host if step.limits.host_affinity else None
+    return texts.start_failed(host, source or naming.ANY_HOST)

@@ -1,0 +1,156 @@
+"""What is seen of a processor's process: it runs, has ended, or outlives its stop.
+
+An end concerns the group's action first, then its failover, then the processor by itself.
+"""
+
+from __future__ import annotations
+
+from samza_dagster.placement import (
+    containers,
+    failover,
+    failures,
+    moves,
+    ownership,
+    requests,
+    standbys,
+    texts,
+)
+from samza_dagster.placement.draft import GroupStep
+from samza_dagster.placement.state import (
+    Fallback,
+    Move,
+    Moving,
+    Phase,
+    Processor,
+    Restart,
+    SpinUp,
+    Stage,
+    Start,
+    StopStandby,
+    Swap,
+    subject_of,
+)
+
+
+def checked_in(step: GroupStep, processor: Processor) -> None:
+    """A container runs. One that is being stopped has checked in, should it survive that."""
+    processor_id = processor.processor_id
+    if processor.phase is Phase.STOPPING:
+        step.change(processor_id, start_deadline_ms=None)
+    if processor.phase is not Phase.STARTING:
+        return
+    containers.checked_in(step, processor_id)
+    failed_over = ownership.fails_over(step.group, processor_id)
+    if failed_over:
+        step.put_failover(None)
+    match ownership.starting(step.group, processor_id):
+        case Start() as start:
+            moves.checked_in(step, start, failed_over=failed_over)
+        case SpinUp() as spin_up:
+            standbys.checked_in(step, spin_up)
+        case None if failed_over:
+            requests.failed_over_already(step, processor_id)
+        case None:
+            pass
+
+
+def died(step: GroupStep, processor_id: str, evidence: str) -> None:
+    """A processor's process was seen dead."""
+    ended(step, containers.bury(step, processor_id, evidence), lost=False)
+
+
+def ended(step: GroupStep, before: Processor, *, lost: bool) -> None:
+    """`before` is the processor as it was with its process; `lost`: nobody saw it die."""
+    processor_id, action = before.processor_id, step.action
+    if not (action is None or isinstance(action, Fallback)) and subject_of(action) == processor_id:
+        _subject_ended(step, action, before, lost=lost)
+        return
+    swap = ownership.displacing(step.group, processor_id)
+    if swap is not None and not lost:
+        moves.standby_ended(step, swap)
+        if swap.stage is Stage.RESERVING_STANDBY:  # it wasn't asked to
+            _go_on(step, before)
+        return
+    group = step.group
+    if ownership.fails_over(step.group, processor_id):
+        step.put_failover(None)
+    waited_for = failover.waits_for(group, before)
+    pause_ms = failover.ACTIVE_FIRST_MS if waited_for and not lost else 0
+    _go_on(step, before, pause_ms=pause_ms, lost=lost)
+    if swap is not None:
+        moves.give_up(step, swap, texts.host_lost(swap.place.host))
+    elif lost and waited_for:
+        failover.abandon(step, f"the host of {processor_id} fell silent before it was seen dead")
+
+
+def _subject_ended(
+    step: GroupStep,
+    action: Moving | SpinUp | StopStandby,
+    before: Processor,
+    *,
+    lost: bool,
+) -> None:
+    assert before.incarnation is not None
+    match action:
+        case SpinUp():
+            standbys.start_failed(step, action, before.incarnation.host)
+        case StopStandby() if lost:
+            standbys.lost(step, action)
+        case StopStandby():
+            standbys.stopped(step, action)
+        case _:
+            if isinstance(action, Start) and ownership.fails_over(step.group, before.processor_id):
+                step.put_failover(None)
+            moves.ended(step, action, before)
+
+
+def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool = False) -> None:
+    """An end that no action asked for, or (`lost`) a host's silence: the way back begins.
+
+    One that ran goes on at once. Others take a turn to start, `pause_ms` from now at the
+    soonest.
+    """
+    processor_id = before.processor_id
+    if not before.wanted:
+        step.remove_processor(processor_id)
+        return
+    if before.phase is Phase.RUNNING:
+        failures.count_death(step, processor_id)
+        why = "its host fell silent" if lost else "its process ended by itself"
+        failover.recover(step, processor_id, why)
+        return
+    if before.phase is Phase.STARTING:
+        failures.count_failed_start(step, before)
+    pause_ms = max(pause_ms, failures.pause_ms(step, step.processor(processor_id)))
+    containers.wait(step, processor_id, not_before_ms=step.now_ms + pause_ms)
+
+
+def stop_failed(step: GroupStep, processor: Processor) -> None:
+    """The process outlives its stop: whoever asked for it must do without.
+
+    One that nobody asked for any more (it isn't wanted, or its start was overdue) is
+    stopped again when its deadline comes.
+    """
+    processor_id, failing_over = processor.processor_id, step.group.failover
+    if processor.phase is not Phase.STOPPING:
+        return
+    match step.action:
+        case StopStandby() as action if action.ask.processor_id == processor_id:
+            standbys.stop_failed(step, action)
+        case Move() | Restart() as action if (
+            action.stage is Stage.STOPPING and action.ask.processor_id == processor_id
+        ):
+            moves.stop_failed(step, action)
+        case Swap() as swap if (
+            swap.stage is Stage.STOPPING_STANDBY and swap.place.standby_id == processor_id
+        ):
+            moves.standby_stop_failed(step, swap)
+        case action if failing_over is not None and failover.waits_for(step.group, processor):
+            containers.lives_on(step, processor_id)
+            if isinstance(action, Start) and action.ask.processor_id == failing_over.active_id:
+                stopped = moves.without(action.stopped, processor_id)
+                step.put_action(action.evolve(stopped=stopped))
+            host = failing_over.host
+            failover.abandon(step, f"{processor_id} lives on on {host} after its stop")
+        case _:
+            pass
