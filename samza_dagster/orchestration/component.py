@@ -31,7 +31,7 @@ from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce
 from samza_dagster.orchestration.bounds import Text, text, text_of
 from samza_dagster.orchestration.choices import choices_sensor, keys_of
 from samza_dagster.orchestration.config import check_job_name
-from samza_dagster.orchestration.history.sensor import (
+from samza_dagster.orchestration.history import (
     placement_history_spec,
     placement_responses_sensor,
 )

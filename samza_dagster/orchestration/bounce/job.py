@@ -11,7 +11,7 @@ import dagster as dg
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.history.names import BOUNCES, GROUP
+from samza_dagster.orchestration.history import BOUNCES, GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.canary import looked_up

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.chain import read_back, remember, remembered
-from samza_dagster.orchestration.history.names import BOUNCES
+from samza_dagster.orchestration.history import BOUNCES
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.operations.schedule import UnitStatus

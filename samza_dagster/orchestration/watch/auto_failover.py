@@ -15,7 +15,7 @@ from pydantic import Field
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import some_of
 from samza_dagster.orchestration.config import LONGEST_REASON, PROCESSOR_PATTERN, SaidConfig
-from samza_dagster.orchestration.history.names import HISTORY, KEY
+from samza_dagster.orchestration.history import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, in_each_job, job_sensor
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.plans.move import find_processor
