@@ -44,7 +44,7 @@ from samza_dagster.orchestration.requests.step_request import (
     HELD,
     RESERVING,
     STOPPING,
-    Outcome,
+    StepRequest,
     has_failed,
     on_record,
     stage_named,
@@ -62,10 +62,10 @@ NO_HOLD = f"{ALL_IN_ONE}; Samza's wire has no hold"
 OBSERVES = "observes the request that op {asker} made"
 
 
-@dg.op(out=dg.Out(Outcome, description="The standby's request, or the one of the whole move."))
+@dg.op(out=dg.Out(StepRequest, description="The standby's request, or the one of the whole move."))
 def move_standby_away(
     context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
-) -> Outcome:
+) -> StepRequest:
     """Frees the host of the standby, which goes elsewhere.
 
     On our coordinator it asks for the whole move, or fail-over, as one crash-proof
@@ -75,29 +75,32 @@ def move_standby_away(
     return carry_out(context, samza, plan, MoveOp.make_room)
 
 
-@dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
+@dg.op(out=dg.Out(StepRequest, description="The request, its destination reserved."))
 def reserve(
     context: dg.OpExecutionContext,
     plan: MovePlan,
     samza: SamzaClientResource,
-    begun: Outcome | None = None,
-) -> Outcome:
+    begun: StepRequest | None = None,
+) -> StepRequest:
     """Reserves the destination. On our coordinator it is held and nothing is stopped yet."""
     return carry_out(context, samza, plan, lambda op: op.reserve(begun))
 
 
-@dg.op(out=dg.Out(Outcome, description="The request, its container stopped."))
+@dg.op(out=dg.Out(StepRequest, description="The request, its container stopped."))
 def stop(
-    context: dg.OpExecutionContext, plan: MovePlan, reserved: Outcome, samza: SamzaClientResource
-) -> Outcome:
+    context: dg.OpExecutionContext,
+    plan: MovePlan,
+    reserved: StepRequest,
+    samza: SamzaClientResource,
+) -> StepRequest:
     """Commits what is held: the container is stopped, which can't be taken back."""
     return carry_out(context, samza, plan, lambda op: op.stop(reserved))
 
 
-@dg.op(out=dg.Out(Outcome, description="How the container's request ended."))
+@dg.op(out=dg.Out(StepRequest, description="How the container's request ended."))
 def move(
-    context: dg.OpExecutionContext, plan: MovePlan, stopped: Outcome, samza: SamzaClientResource
-) -> Outcome:
+    context: dg.OpExecutionContext, plan: MovePlan, stopped: StepRequest, samza: SamzaClientResource
+) -> StepRequest:
     """The container starts on its destination and checks in there."""
     return carry_out(context, samza, plan, lambda op: op.start(stopped))
 
@@ -106,8 +109,8 @@ def carry_out(
     context: dg.OpExecutionContext,
     samza: SamzaClientResource,
     plan: MovePlan,
-    work: Callable[["MoveOp"], Outcome],
-) -> Outcome:
+    work: Callable[["MoveOp"], StepRequest],
+) -> StepRequest:
     """Carries out one phase of the plan, and tells it in the op's metadata."""
     with move_op(context, samza, plan) as op:
         outcome = work(op)
@@ -126,7 +129,7 @@ class MoveOp(StepOp):
         self.plan = plan
         self.is_again = context.run.parent_run_id is not None
 
-    def make_room(self) -> Outcome:
+    def make_room(self) -> StepRequest:
         """Have the standby leave, or go down so that its host is free for the active."""
         plan, standby = self.plan, self.plan.standby
         if plan.destination == STANDBY:
@@ -143,21 +146,21 @@ class MoveOp(StepOp):
         away = asked.destination or host_for_standby(view, standby, *ends, makes_room=True)
         return self.ask(UnitStep(RELOCATE, Kind.PLACE, standby, away, at_once=True), asked)
 
-    def reserve(self, begun: Outcome | None) -> Outcome:
+    def reserve(self, begun: StepRequest | None) -> StepRequest:
         """Reserve the destination; on our coordinator it is held, and nothing was stopped."""
         asked = begun if begun is not None and begun.step == MOVE else None
 
-        def is_reserved(request: Outcome) -> bool:
+        def is_reserved(request: StepRequest) -> bool:
             return request.has_reached(HELD if request.hold else STOPPING)
 
         self.role = OBSERVES.format(asker="move_standby_away")
         return self._move(asked, is_reserved, commits=False)
 
-    def stop(self, reserved: Outcome) -> Outcome:
+    def stop(self, reserved: StepRequest) -> StepRequest:
         """Stop the container; wait until it is dead where the coordinator tells that."""
         tells = capabilities(self.plan.coordinator).tells_what_runs
 
-        def is_dead(request: Outcome) -> bool:
+        def is_dead(request: StepRequest) -> bool:
             if not request.has_reached(STOPPING):
                 return False
             actions = self.client.view().actions if tells else ()
@@ -171,7 +174,7 @@ class MoveOp(StepOp):
         self.role = COMMITS if is_committed else _observes(stopped)
         return stopped
 
-    def start(self, stopped: Outcome) -> Outcome:
+    def start(self, stopped: StepRequest) -> StepRequest:
         """Wait until the container has started and checked in at its destination."""
         ended = self._move(stopped, lambda request: request.ended)
         self.role = _observes(ended)
@@ -181,19 +184,25 @@ class MoveOp(StepOp):
         self.commits.since(self.mover(ended), self.client.checkpoints_end)
         return replace(ended, since_ms=time.time_ns() // 1_000_000)
 
-    def mover(self, ended: Outcome) -> str:
+    def mover(self, ended: StepRequest) -> str:
         """Return the name under which the run remembers where the moved container's commits begin."""
         return ended.uuid or self.plan.processor
 
     def _move(
-        self, begun: Outcome | None, until: Callable[[Outcome], bool], *, commits: bool = True
-    ) -> Outcome:
+        self,
+        begun: StepRequest | None,
+        until: Callable[[StepRequest], bool],
+        *,
+        commits: bool = True,
+    ) -> StepRequest:
         """Ask the container's own request, or go on with what an earlier op has `begun`."""
         plan = self.plan
         if begun is not None and (begun.ended or not self._has_failed_since(begun)):
             if begun.ended or until(begun):
                 return begun
-            return self.ask(self._step(begun.destination), begun, until=until, commits=commits)
+            return self.ask(
+                self._step(begun.destination or ""), begun, until=until, commits=commits
+            )
         asked, view = self.find(MOVE, plan.processor, plan.means), self.client.view()
         if asked.destination is None:
             host = find_processor(view, plan.processor, NEW_RUN).host
@@ -207,7 +216,7 @@ class MoveOp(StepOp):
             self.role = HOLDS
         return self.ask(step, asked, until=until, commits=commits)
 
-    def _has_failed_since(self, begun: Outcome) -> bool:
+    def _has_failed_since(self, begun: StepRequest) -> bool:
         """Return whether the request has failed since an earlier run: this run asks anew then."""
         latest = on_record(self.client, begun.uuid) if self.is_again else None
         return latest is not None and has_failed(self.client, latest)
@@ -218,7 +227,7 @@ class MoveOp(StepOp):
         return UnitStep(MOVE, *of_plan, plan.beyond_budget, plan.execution_id)
 
 
-def _observes(request: Outcome) -> str:
+def _observes(request: StepRequest) -> str:
     asker = "move_standby_away" if request.destination == STANDBY else "reserve"
     return OBSERVES.format(asker=asker)
 
@@ -231,9 +240,9 @@ def _destination(plan: MovePlan, view: JobView) -> str:
     return STANDBY if standby.host == plan.standby_host else str(plan.standby_host)
 
 
-def _nothing(step: str, host: str | None) -> Outcome:
+def _nothing(step: str, host: str | None) -> StepRequest:
     """Return the outcome of a step that has nothing to ask."""
-    return Outcome(step, "", 0, "SUCCEEDED", "nothing to ask", host or "")
+    return StepRequest(step, "", 0, "SUCCEEDED", "nothing to ask", host or "")
 
 
 @contextmanager
@@ -299,17 +308,16 @@ def _started(op: MoveOp) -> str | None:
     if asked.destination is None:
         return None
     step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, asked.destination)
-    start = Outcome.of(step, asked)
-    if not start.ended and plan.if_it_fails == REMOVE:
-        start = op.ask(step, asked)
-    return start.started if start.succeeded else None
+    if not asked.ended and plan.if_it_fails == REMOVE:
+        asked = op.ask(step, asked)
+    return asked.started if asked.succeeded else None
 
 
 @dg.op(out=dg.Out(str, description="Where the container runs."))
 def verify_placement(
     context: dg.OpExecutionContext,
     plan: MovePlan,
-    outcomes: list[Outcome],
+    outcomes: list[StepRequest],
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
     """Checks that the container runs where it was sent and, an active, that it processes again.
@@ -365,7 +373,7 @@ def _there(view: JobView, plan: MovePlan) -> ProcessorView:
     return found
 
 
-def _verified(op: MoveOp, moved: Outcome, there: ProcessorView) -> str:
+def _verified(op: MoveOp, moved: StepRequest, there: ProcessorView) -> str:
     """Wait for the sign that the container works; return it, or raise `ActionFailed` without it."""
     plan, tells = op.plan, capabilities(op.plan.coordinator).tells_what_runs
     if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:

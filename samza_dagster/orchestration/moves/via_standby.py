@@ -34,7 +34,6 @@ from samza_dagster.orchestration.requests.follow import (
     outcome_metadata,
 )
 from samza_dagster.orchestration.requests.step_request import (
-    Outcome,
     StepRequest,
     is_of_step,
     last_success,
@@ -49,13 +48,15 @@ GIVES_PLACE = "gives_place"
 SHOWN_SAMPLES = 200
 
 
-@dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
-def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource) -> Outcome:
+@dg.op(out=dg.Out(StepRequest, description="How the standby's request ended."))
+def spin_up(
+    context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
+) -> StepRequest:
     """Reserves a place and starts the standby there; if it can't, the job is as it was."""
     return carry_out(context, samza, plan, _spin_up)
 
 
-def _spin_up(op: MoveOp) -> Outcome:
+def _spin_up(op: MoveOp) -> StepRequest:
     plan = op.plan
     asked = op.find(SPIN_UP, plan.processor, plan.means)
     if asked.destination is None and plan.if_it_fails:
@@ -69,7 +70,7 @@ def _spin_up(op: MoveOp) -> Outcome:
 def wait_until_warm(
     context: dg.OpExecutionContext,
     plan: MovePlan,
-    started: Outcome,
+    started: StepRequest,
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[Any]]:
     """Waits until the standby's lag has been small and flat for long enough.
@@ -154,12 +155,12 @@ plan_move_via_new_standby = plan_op(
 @dg.op(
     out={
         "move_plan": dg.Out(MovePlan, description="The active's own move."),
-        "away": dg.Out(Outcome, description="How the new standby gave way."),
+        "away": dg.Out(StepRequest, description="How the new standby gave way."),
     }
 )
 def give_place(
     context: dg.OpExecutionContext, plan: MovePlan, standby: str, samza: SamzaClientResource
-) -> tuple[MovePlan, Outcome]:
+) -> tuple[MovePlan, StepRequest]:
     """The new standby frees its host: it is removed, or relocated when it is kept.
 
     The store that it has kept warm stays there, and the active runs on elsewhere.

@@ -20,7 +20,6 @@ from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitS
 from samza_dagster.orchestration.requests.follow import failed, request_metadata
 from samza_dagster.orchestration.requests.step_request import (
     Moment,
-    Outcome,
     StepRequest,
     standing,
     started_anew,
@@ -64,11 +63,11 @@ class StepOp:
     def ask(
         self,
         step: UnitStep,
-        request: StepRequest | Outcome,
+        request: StepRequest,
         *,
-        until: Callable[[Outcome], bool] = lambda _: False,
+        until: Callable[[StepRequest], bool] = lambda _: False,
         commits: bool = True,
-    ) -> Outcome:
+    ) -> StepRequest:
         """Ask a request, or go on with it, until it is far enough or has ended; return it.
 
         A request that is held is committed only if the op `commits`. Raises `dg.Failure` when it
@@ -77,10 +76,8 @@ class StepOp:
         self._ids = {"request": request.uuid}
         work = self._work(step)
         work.commits = commits
-        if isinstance(request, Outcome):
-            work.go_on_with(request)
-        else:
-            work.take(request)
+        work.take(request)
+        if not request.timeline:
             told = " was asked before" if request.destination is not None else ""
             self._log(
                 f"processor {step.processor} → {step.destination}: request {request.uuid},"
@@ -177,7 +174,7 @@ class StepOp:
 
     # What becomes of a standby that was started for work that has failed.
 
-    def remove_standby(self, standby: str, step: str = REMOVE_STANDBY) -> Outcome:
+    def remove_standby(self, standby: str, step: str = REMOVE_STANDBY) -> StepRequest:
         """Stop a standby and remove it from the job, by one request of the run's chain."""
         there = self.client.view().processors.get(standby)
         # A removal from another host was of another standby that had its id.
