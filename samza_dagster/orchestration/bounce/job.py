@@ -14,7 +14,6 @@ from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.history import BOUNCES, GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import runs
-from samza_dagster.orchestration.operations.canary import looked_up
 from samza_dagster.orchestration.operations.planning import (
     PLAN,
     plan_of_chain,
@@ -23,11 +22,11 @@ from samza_dagster.orchestration.operations.planning import (
     require_commits_readable,
     tag_run,
 )
-from samza_dagster.orchestration.operations.progress import RunEnd
-from samza_dagster.orchestration.operations.record import RunLedger, failed_before, known_back
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.runs import NAME
+from samza_dagster.orchestration.operations.runs import NAME, RunLedger, failed_before, known_back
+from samza_dagster.orchestration.operations.schedule import RunEnd
 from samza_dagster.orchestration.operations.shown import summary, summary_metadata
+from samza_dagster.orchestration.operations.watching import looked_up
 from samza_dagster.orchestration.plans.bounce import RollingBounceConfig, asked, describe, make_plan
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import paced

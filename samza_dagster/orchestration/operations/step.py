@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.operations import progress_log, runner
+from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.operations.work import ASKS, Chain, UnitWork
 from samza_dagster.orchestration.plans.conditions import behind, lags_by_processor, reasons_unknown
@@ -108,7 +108,7 @@ class StepOp:
     def _carry_out(self, work: UnitWork, is_far_enough: Callable[[], bool]) -> None:
         """Look at the work until it has ended or is far enough; the log has what is seen of it."""
         looks = runner.Looks(self.client, self._plan.limits.timeout_s, self._log)
-        told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + progress_log.EVERY_MS
+        told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + runner.EVERY_MS
         try:
             work.begin(elapsed_ms())
             while work.row.status in UNDER_WAY:
@@ -129,7 +129,7 @@ class StepOp:
                 if is_over:
                     break
                 if state != (state := _state(work)) or now_ms >= due_ms:
-                    due_ms = now_ms + progress_log.EVERY_MS
+                    due_ms = now_ms + runner.EVERY_MS
                     self._log(self._line(work, now_ms))
                 time.sleep(runner.POLL_S)
         except dg.DagsterExecutionInterruptedError:

@@ -14,8 +14,7 @@ from samza_dagster.client.responses import details_of, never_answered
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import AT_WORK, EndedStep, Progress, UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.move import UnitLimits
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep

@@ -9,8 +9,7 @@ from bounce_runs import bounce, log_of, metadata, tags_of
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.operations.record import KEY, recorded
-from samza_dagster.orchestration.operations.runs import PROGRESS
+from samza_dagster.orchestration.operations.runs import KEY, PROGRESS, recorded
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
