@@ -8,9 +8,9 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job
-from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.drain import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
     move,
     move_standby_away,

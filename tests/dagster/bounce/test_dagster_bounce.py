@@ -278,7 +278,7 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     def away(_: object) -> None:
         raise Unreachable("the broker", seen="no answer")
 
-    monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
+    monkeypatch.setattr("samza_dagster.orchestration.bounce.host_map", away)
     result = bounce(instance)
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)

@@ -13,7 +13,7 @@ from bounce_runs import bounce, metadata
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.events import DagsterEvent
 
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations.runs import check_result
 from samza_dagster.orchestration.plans.units import BounceJudge

@@ -10,7 +10,7 @@ from test_bounce_loop import plan_of
 
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.client.views import JobView
-from samza_dagster.orchestration.drain.job import budget_notices, over_budget
+from samza_dagster.orchestration.drain import budget_notices, over_budget
 from samza_dagster.orchestration.operations.schedule import (
     EndedStep,
     Progress,

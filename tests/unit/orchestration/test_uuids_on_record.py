@@ -13,7 +13,7 @@ import pytest
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import StatusCode, TaskMode
-from samza_dagster.orchestration.drain.job import ACTION as DRAIN
+from samza_dagster.orchestration.drain import ACTION as DRAIN
 from samza_dagster.orchestration.moves import acting, via_standby
 from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
