@@ -14,9 +14,12 @@ from samza_dagster.orchestration.drain import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
     move,
     move_standby_away,
+    move_via_new_standby_graph,
     reserve,
+    spin_up,
     stop,
     verify_placement,
+    wait_until_warm,
 )
 from samza_dagster.orchestration.moves.planning import (
     plan_fail_over,
@@ -25,11 +28,6 @@ from samza_dagster.orchestration.moves.planning import (
     plan_relocate_standby,
     plan_restart_container,
     plan_spin_up_standby,
-)
-from samza_dagster.orchestration.moves.via_standby import (
-    move_via_new_standby_graph,
-    spin_up,
-    wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.planning import PLAN

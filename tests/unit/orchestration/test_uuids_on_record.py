@@ -14,7 +14,7 @@ import pytest
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.orchestration.drain import ACTION as DRAIN
-from samza_dagster.orchestration.moves import acting, via_standby
+from samza_dagster.orchestration.moves import acting
 from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Schedule
@@ -58,7 +58,7 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         "its cancel": cancels[0],
         "a standby makes room": request_uuid("root", acting.RELOCATE, 0),
         "a standby is spun up": request_uuid("root", acting.SPIN_UP, 0),
-        "it gives its place": request_uuid("root", via_standby.GIVES_PLACE, 0),
+        "it gives its place": request_uuid("root", acting.GIVES_PLACE, 0),
         "it is removed": request_uuid("root", acting.REMOVE_STANDBY, 0),
     } == {
         "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
