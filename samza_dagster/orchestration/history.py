@@ -251,7 +251,9 @@ def recorded(
     """Record what was answered since the last tick, and name what should have ended by now."""
     cursor = HistoryCursor.read(one.cursor, samza.job, one.log.warning)
     key, records = samza.asset_key(HISTORY), samza.records_of(HISTORY)
-    marks = _recorded_marks(one.instance, samza.job, records) if cursor is None else ()
+    marks: Sequence[RecordedOutcome] = ()
+    if cursor is None:
+        marks = _recorded_marks(one.instance, samza.job, records)
     if cursor is None and not marks:
         _, end = client.responses_since(None)
         _, own_end = client.own_responses_since(None)
@@ -263,7 +265,8 @@ def recorded(
     own = TopicRead(STATE_TOPIC, *client.own_responses_since(cursor.own.begin if cursor else 0))
     view, anew = client.view(), list[str]()
     if cursor is None:
-        old = _lost_before(view, now_ms, marks[0].at_ms - DAY_MS)
+        recorded_ms = max(mark.at_ms for mark in marks)
+        old = _lost_before(view, now_ms, recorded_ms - DAY_MS)
         cursor = HistoryCursor(samza.job, resumed(marks, stream), resumed(marks, own), old)
     waiting = _waiting(view, cursor.waiting, now_ms)
     lost = {action.uuid for action in view.over if waiting[action.uuid].named}
@@ -307,9 +310,10 @@ def recorded(
         ]
         for uuid in named.union(action.uuid for action in fresh) & waiting.keys():
             waiting[uuid] = replace(waiting[uuid], named=True)
-    went_on = HistoryCursor(samza.job, *positions, waiting).to_text()
+    at_stream, at_own = positions
+    went_on = HistoryCursor(samza.job, at_stream, at_own, waiting).to_text()
     if not events:
-        quiet = f"no new outcome up to position {positions[0].next}"
+        quiet = f"no new outcome up to position {at_stream.next}"
         return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on)
     for text in anew:
         one.log.warning(text)
