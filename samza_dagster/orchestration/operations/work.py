@@ -421,6 +421,7 @@ class UnitWork:
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in chain.client.lag() if r.processor_id == unit.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
+        self.outcome = asked  # it is held from before it is written
         request = chain.ask(step, subject(step, self.row.standby), asked)
         self._request, self.outcome, self._began_ms = request, request, now_ms
         # When it was asked may not be on record any more; its newest status is later.
