@@ -15,8 +15,6 @@ BLIND_FAULTS ?= 5
 SEED ?= 1
 EVENTS ?= 6900000
 STATES ?= 1000000
-SAMPLE ?= 120
-AT_LEAST ?= 0.9
 MOVES ?=
 SIZES ?=
 FREEZES ?=
@@ -36,7 +34,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-first-job test-yarn test-yarn-page test-yarn-long test-yarn-requests test-yarn-ours cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-yarn chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-first-job test-yarn test-yarn-page test-yarn-long test-yarn-requests test-yarn-ours cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-yarn chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
@@ -199,9 +197,6 @@ test-assignment: $(STAMP) ## HISTORIES of a group, each step held against an exa
 small-world: $(STAMP) ## a million STATES of two actives, two standbys and three hosts, every order (24 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/small_world.json))
 	@$(BIN)/python -m tests.simulation --small-world --states $(STATES) --trouble "all of it" --report $(or $(RESULT),$(RESULTS)/small_world.json)
-
-operators: $(STAMP) ## every operator of the reducer, a little wrong, against the simulator and unit tests: a SAMPLE, by SEED (an hour)
-	@$(BIN)/python -m tests.mutants --operators --sample $(SAMPLE) --seed $(SEED) --at-least $(AT_LEAST) --json $(or $(RESULT),$(RESULTS)/operators.json)
 
 release-check: $(STAMP) java ## all of these at the size of a night, each though one before it failed; one table at the end, JSON=file too (two hours, nothing beside it)
 	@$(BIN)/python -m tests.suites --all --json $(or $(JSON),$(RESULTS)/release_check.json)

@@ -4,7 +4,6 @@ The exit code is 1 if one survives or only others than the invariant that it nam
 an invariant has fewer than two.
 
 python -m tests.mutants [NAME …] [--events N] [--json FILE]
-python -m tests.mutants --operators --sample N --seed S [--module NAME] [--events N] [--longer N]
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -27,13 +25,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.mutants.by_tests import JUDGED_BY_TESTS, hunt_by_tests
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
-from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_placement
-from tests.mutants.reach import Reach
-from tests.mutants.verdict import Catch, asked_too_seldom, is_too_few, wrong_catches
+from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
 from tests.simulation.judges.violation import LAWS
 
 HUNT = Path(__file__).parent / "hunt.py"
@@ -43,8 +38,6 @@ STEPS = 250
 LONGEST_HUNT_S = 1_800
 SLOWEST_EVENTS_PER_S = 50
 CATALOGUE_EVENTS = 2_500_000
-OPERATOR_EVENTS = 24_000
-LONGER_EVENTS = 500_000
 
 
 class UnsoundReducer(Exception):
@@ -79,25 +72,6 @@ def hunt(
         return _run(into, [str(seed), str(STEPS), str(events), *judges])
 
 
-def reached(events: int) -> Reach:
-    """Lines of the reducer that each history runs through, within so many events.
-
-    Raises `UnsoundReducer` when one of them breaks a rule.
-    """
-    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
-        copy_of_placement(Path(name))
-        arguments = [str(FIRST_SEED), str(STEPS), str(events), "--reached"]
-        lines = _run(Path(name), arguments)
-    if "invariant" in lines:
-        raise UnsoundReducer(f"{lines['invariant']}: {lines.get('what')}")
-    return Reach(
-        {
-            int(seed): {file: frozenset(ran) for file, ran in files.items()}
-            for seed, files in lines.items()
-        }
-    )
-
-
 def _run(into: Path, arguments: list[str]) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(into), "PYTHONHASHSEED": "0"}
     try:
@@ -128,105 +102,40 @@ _WITH_LIBRARIES = (
 
 
 def main() -> int:
-    """Runs the catalogue, or a sample of operator mutants."""
+    """Runs the catalogue."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", help="only these of the catalogue, or of the sample")
-    parser.add_argument("--events", type=int, help="longest hunt for one mutant")
-    parser.add_argument("--operators", action="store_true", help="operator mutants instead")
+    parser.add_argument("names", nargs="*", help="only these")
     parser.add_argument(
-        "--longer",
-        type=int,
-        default=LONGER_EVENTS,
-        help="operator mutants: who survives that is hunted again, in every history that follows",
+        "--events", type=int, default=CATALOGUE_EVENTS, help="longest hunt for one mutant"
     )
-    parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
-    parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
-    parser.add_argument(
-        "--at-least",
-        type=float,
-        default=0.0,
-        help="operator mutants: exit 1 when the sample says that a smaller share is killed",
-    )
-    parser.add_argument("--module", default="", help="operator mutants of this module alone")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
-    if options.events is None:
-        options.events = OPERATOR_EVENTS if options.operators else CATALOGUE_EVENTS
     console = Console() if sys.stdout.isatty() else Console(width=150)
-    mutants = _chosen(options)
-    if options.operators:
-        alike = equivalents(mutants)
-        mutants = [mutant for mutant in mutants if mutant not in alike]
-        console.print(f"left out as equivalent (tests/mutants/equivalent.py): {len(alike)}")
-        for mutant in alike:
-            console.print(f"  {mutant.name}", highlight=False)
+    mutants = [m for m in CATALOGUE if not options.names or m.name in options.names]
+    for mutant in mutants:
+        mutant.text()
     began = time.monotonic()
-    reach = None
-    if options.operators:
-        reach = reached(options.events)
-        console.print(
-            f"{len(reach.seeds)} histories of {options.events} events in all; each mutant is "
-            "hunted in those of them that run through its statement, and, if it survives, in "
-            f"those that follow, for {options.longer} events"
-        )
-    catches = _hunt_all(console, mutants, options, reach)
-    if options.operators:
-        _tell_operators(console, catches)
-    else:
-        _tell_catalogue(console, catches)
+    catches = _hunt_all(console, mutants, options)
+    _tell_catalogue(console, catches)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
-    if options.operators:
-        killed = sum(catch.invariant is not None for catch in catches)
-        return 1 if is_too_few(killed, len(catches), options.at_least) else 0
     wrong = wrong_catches(catches) + asked_too_seldom(CATALOGUE)
     for what in wrong:
         print(what, file=sys.stderr)
     return 1 if wrong else 0
 
 
-def _chosen(options: argparse.Namespace) -> list[Mutant]:
-    if not options.operators:
-        named = [m for m in CATALOGUE if not options.names or m.name in options.names]
-        for mutant in named:
-            mutant.text()
-        return named
-    mutants = operator_mutants(options.module)
-    lots = random.Random(options.seed)
-    chosen = lots.sample(mutants, min(options.sample, len(mutants)))
-    if options.names:
-        chosen = [mutant for mutant in chosen if mutant.name in options.names]
-    return sorted(chosen, key=lambda m: (m.file, m.line, m.name))
-
-
-def _hunt_all(
-    console: Console, mutants: list[Mutant], options: argparse.Namespace, reach: Reach | None
-) -> list[Catch]:
+def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
-        if reach is None:
-            by_law = mutant.invariant in LAWS
-            found = hunt(mutant, options.events, by_law=by_law)
-            if found["invariant"] == DOES_NOT_LOAD:
-                raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
-            if "seed" in found:
-                _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
-            return Catch(mutant, found)
-        if mutant.file in JUDGED_BY_TESTS:
-            found = hunt_by_tests(mutant)
-            if found["invariant"] is not None:
-                return Catch(mutant, found)
-        # One history in any case: it may not even load.
-        only = reach.seeds_of(mutant)
-        found = hunt(mutant, options.events, only=only or reach.seeds[:1])
-        if found["invariant"] is None and options.longer:
-            first = reach.seeds[-1] + 1
-            longer = hunt(mutant, options.longer, seed=first)
-            if "seed" in longer:
-                _assert_sound(longer["seed"], first)
-            found = {**longer, "events": found["events"] + longer["events"]}
-        return Catch(mutant, {**found, "reached": bool(only)})
+        by_law = mutant.invariant in LAWS
+        found = hunt(mutant, options.events, by_law=by_law)
+        if found["invariant"] == DOES_NOT_LOAD:
+            raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
+        if "seed" in found:
+            _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
+        return Catch(mutant, found)
 
     with (
         Progress(console=console, transient=True) as bar,
@@ -269,40 +178,12 @@ def _tell_catalogue(console: Console, catches: list[Catch]) -> None:
     console.print("as expected: " + ", ".join(f"{k} {n}" for k, n in sorted(expected.items())))
 
 
-def _tell_operators(console: Console, catches: list[Catch]) -> None:
-    by_file: dict[str, list[Catch]] = {}
-    for catch in catches:
-        by_file.setdefault(catch.mutant.file, []).append(catch)
-    table = Table(
-        "module",
-        "mutants",
-        "killed",
-        "not reached at first",
-        "kill ratio",
-        title="Operator mutants",
-    )
-    for file, mine in [*sorted(by_file.items()), ("all", catches)]:
-        killed = sum(catch.invariant is not None for catch in mine)
-        unreached = sum(catch.found.get("reached") is False for catch in mine)
-        table.add_row(
-            file, str(len(mine)), str(killed), str(unreached), f"{killed / len(mine):.0%}"
-        )
-    console.print(table)
-    by = Counter(catch.invariant for catch in catches if catch.invariant is not None)
-    console.print("killed by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))
-    for catch in catches:
-        if catch.invariant is None:
-            unreached = " (not reached at first)" if catch.found.get("reached") is False else ""
-            console.print(f"  survives: {catch.mutant.name}{unreached}", highlight=False)
-
-
 def _as_json(catches: list[Catch], began: float, options: argparse.Namespace) -> dict[str, Any]:
     killed = [catch for catch in catches if catch.invariant is not None]
     events = [catch.found["events"] for catch in killed]
     return {
-        "mode": "operators" if options.operators else "catalogue",
         "seconds": round(time.monotonic() - began, 1),
-        "longest_hunt_events": options.events + (options.longer if options.operators else 0),
+        "longest_hunt_events": options.events,
         "mutants": len(catches),
         "killed": len(killed),
         "kill_ratio": round(len(killed) / len(catches), 4) if catches else None,

@@ -1,12 +1,12 @@
 """Runs inside of a copy of the product: seeds until a rule is broken, or the bound is reached.
 
-    python hunt.py FIRST_SEED STEPS EVENTS [--reached] [--invariants] [--for=NAME] [--seeds=3,17,…]
+    python hunt.py FIRST_SEED STEPS EVENTS [--invariants] [--for=NAME] [--seeds=3,17,…]
 
 Prints one JSON object. The bound is in events that the reducer takes, so that a busy machine
 finds the same. A history that doesn't end (by CPU time) and a reducer that raises are found too.
 With `--invariants` the ten invariants judge alone. With `--for` a history that another breaks is no
-find: the hunt goes on, and what was found first is told only if the one named finds nothing. With `--reached` it prints instead, per seed,
-the lines of the reducer that it runs through; with `--seeds` no other seeds are tried.
+find: the hunt goes on, and what was found first is told only if the one named finds nothing. With
+`--seeds` no other seeds are tried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import sys
 import time
 import traceback
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -99,45 +98,6 @@ def _steps(number: int, steps: int) -> int:
     return min(steps, SHORT_STEPS) if number < SHORT_HISTORIES else steps
 
 
-def reached(first: int, steps: int, most: int) -> dict[int, dict[str, list[int]]]:
-    """Per seed, the lines of each module of the reducer that ran; 0 stands for the imports."""
-    lines: dict[str, set[int]] = {}
-    room = f"samza_dagster{'/'}placement"
-
-    def trace(frame: FrameType, event: str, _arg: object) -> Any:
-        path = frame.f_code.co_filename
-        if room not in path:
-            return None
-        ran = lines.setdefault(Path(path).name, set())
-
-        def local(inner: FrameType, _event: str, _value: object) -> Any:
-            ran.add(inner.f_lineno)
-            return local
-
-        ran.add(frame.f_lineno)
-        return local
-
-    def ran_so_far() -> dict[str, list[int]]:
-        return {name: sorted(ran) for name, ran in lines.items()}
-
-    sys.settrace(trace)
-    from tests.simulation.driver import simulate
-
-    sys.settrace(None)
-    found, seed, events = {0: ran_so_far()}, first, 0
-    while events < most:
-        lines.clear()
-        sys.settrace(trace)
-        history = simulate(seed, _steps(seed - first, steps))
-        sys.settrace(None)
-        if history.violation is not None:
-            raise SystemExit(f"seed {seed}: {history.violation}")
-        events += max(1, history.events)
-        found[seed] = ran_so_far()
-        seed += 1
-    return found
-
-
 if __name__ == "__main__":
     arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
     numbers = int(arguments[0]), int(arguments[1]), int(arguments[2])
@@ -145,7 +105,4 @@ if __name__ == "__main__":
     seeds = [a.partition("=")[2] for a in sys.argv if a.startswith("--seeds=")]
     only = tuple(int(seed) for seed in seeds[0].split(",") if seed) if seeds else None
     names = [a.partition("=")[2] for a in sys.argv if a.startswith("--for=")]
-    if "--reached" in sys.argv:
-        print(json.dumps(reached(*numbers)))
-    else:
-        print(json.dumps(hunt(*numbers, by_law=laws, only=only, named="".join(names))))
+    print(json.dumps(hunt(*numbers, by_law=laws, only=only, named="".join(names))))

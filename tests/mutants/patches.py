@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ class Mutant:
     """`old` stands in `file` of the reducer once, and becomes `new`; so does each pair of `more`.
 
     `invariant` is the one that should find it; "" when any may. A bug that two guards keep
-    out takes both away. `make` gives the whole text instead.
+    out takes both away.
     """
 
     name: str
@@ -27,13 +26,9 @@ class Mutant:
     new: str
     invariant: str = ""
     more: tuple[tuple[str, str], ...] = ()
-    line: int = 0
-    make: Callable[[], str] | None = None
 
     def text(self) -> str:
         """The whole module with the bug; raises `StaleMutant` when the reducer has changed."""
-        if self.make is not None:
-            return self.make()
         source = (ROOT / PLACEMENT / self.file).read_text()
         for old, new in ((self.old, self.new), *self.more):
             if source.count(old) != 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,18 +41,6 @@ def wrong_catches(catches: Sequence[Catch]) -> list[str]:
         for catch in catches
         if not catch.is_as_expected
     ]
-
-
-def is_too_few(killed: int, drawn: int, share: float) -> bool:
-    """Fewer than 99 of 100 samples of that size have where this `share` of all is killed.
-
-    A night has time for a handful. Held against the share itself, a third of such samples fail
-    though nothing is wrong.
-    """
-    as_few = sum(
-        math.comb(drawn, n) * share**n * (1 - share) ** (drawn - n) for n in range(killed + 1)
-    )
-    return as_few < 0.01
 
 
 def asked_too_seldom(catalogue: Sequence[Mutant]) -> list[str]:

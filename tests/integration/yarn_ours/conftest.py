@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 
 import pytest
@@ -12,8 +13,16 @@ from tests.rig.ours_on_yarn import ours_on_yarn
 
 __all__ = ("client", "judge", "servers")
 
+_QUEUES = "yarn.scheduler.capacity.root"
+RIGHTS = {
+    # Nobody else may submit to the queue.
+    "yarn.acl.enable": "true",
+    f"{_QUEUES}.acl_submit_applications": " ",
+    f"{_QUEUES}.default.acl_submit_applications": getpass.getuser(),
+}
+
 
 @pytest.fixture(scope="package")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with ours_on_yarn(tmp_path_factory.mktemp("sandboxes")) as box:
+    with ours_on_yarn(tmp_path_factory.mktemp("sandboxes"), settings=RIGHTS) as box:
         yield box

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants.by_tests import JUDGED_BY_TESTS, UNIT_TESTS
 from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.equivalent import EQUIVALENT, proof_of
-from tests.mutants.operators import equivalents, operator_mutants
-from tests.mutants.patches import ROOT, Mutant
+from tests.mutants.patches import Mutant
 from tests.mutants.verdict import asked_too_seldom
 
 pytestmark = pytest.mark.unit
@@ -26,19 +23,3 @@ def test_each_judge_has_bugs_that_it_should_find() -> None:
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
     without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
     assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 wanted"]
-
-
-def test_what_unit_tests_judge_is_there_and_so_are_they() -> None:
-    """A module or a file of tests that has another name would pass for one that finds nothing."""
-    for module, tests in JUDGED_BY_TESTS.items():
-        assert operator_mutants(module)
-        assert all((ROOT / UNIT_TESTS / test).is_file() for test in tests)
-
-
-def test_each_proof_is_of_a_mutant_that_there_is() -> None:
-    """One whose line has changed is of no use any more; a line of another function isn't meant."""
-    left = {(m.file, m.name.split(" ", 1)[1]) for m in equivalents(operator_mutants())}
-    assert {(file, change) for file, _, change in EQUIVALENT} == left
-    line, change = "        self.refresh()", "statement removed"
-    assert proof_of("index_draft.py", line, change, "groups_on")
-    assert proof_of("index_draft.py", line, change, "_end_pauses") is None
