@@ -45,8 +45,8 @@ from samza_dagster.client import JobView, PlacementClient
 from samza_dagster.client.requests import Request
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.orchestration.config import CatchUp
-from samza_dagster.orchestration.operations.progress import Progress, RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.schedule import Progress, RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.move import UnitLimits

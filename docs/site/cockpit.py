@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounds import Within
 def component() -> str:
     """Its attributes, and those of each block."""
     from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
-    from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+    from samza_dagster.orchestration.bounce import ScheduledBounce
     from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
     from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
     from samza_dagster.orchestration.policies import PlacementPolicies

@@ -26,12 +26,15 @@ from samza_dagster.orchestration.assets.datasets import (
 )
 from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
-from samza_dagster.orchestration.bounce.job import bounce_history_spec
-from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
+from samza_dagster.orchestration.bounce import (
+    ScheduledBounce,
+    bounce_history_spec,
+    bounce_schedules,
+)
 from samza_dagster.orchestration.bounds import Text, text, text_of
 from samza_dagster.orchestration.choices import choices_sensor, keys_of
 from samza_dagster.orchestration.config import check_job_name
-from samza_dagster.orchestration.history.sensor import (
+from samza_dagster.orchestration.history import (
     placement_history_spec,
     placement_responses_sensor,
 )

@@ -8,15 +8,18 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job
-from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.drain import drain_host_graph
 from samza_dagster.orchestration.moves.acting import (
     move,
     move_standby_away,
+    move_via_new_standby_graph,
     reserve,
+    spin_up,
     stop,
     verify_placement,
+    wait_until_warm,
 )
 from samza_dagster.orchestration.moves.planning import (
     plan_fail_over,
@@ -25,11 +28,6 @@ from samza_dagster.orchestration.moves.planning import (
     plan_relocate_standby,
     plan_restart_container,
     plan_spin_up_standby,
-)
-from samza_dagster.orchestration.moves.via_standby import (
-    move_via_new_standby_graph,
-    spin_up,
-    wait_until_warm,
 )
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.planning import PLAN

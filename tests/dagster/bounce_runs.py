@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.bounce import job as bouncing
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration import bounce as bouncing
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.operations.runner import Runner

@@ -64,7 +64,6 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """One of each test's own; the sensors tell the world's time."""
     world = LOOKOUTS["here"] = Lookout()
     monkeypatch.setattr(checks.time, "time_ns", lambda: world.now_ms * 1_000_000)
-    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", world.now_ms))
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stage(world, instance)
     LOOKOUTS.clear()

@@ -18,7 +18,7 @@ from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.history import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.memory_store import MemoryMetadataStore
 
@@ -96,7 +96,6 @@ class Stream:
         self.cursor: str | None = None
         self.said = ""
         self.now_ms = 1_700_000_000_000
-        self.boot = "its boot"
         self.events: list[Any] = []
         self.logged = ""
 
@@ -119,9 +118,7 @@ class Stream:
     def tick(self, *, lost: bool = False) -> list[int]:
         """Numbers of the requests recorded; `lost`: the tick's cursor wasn't kept."""
         samza = MemorySamza(bootstrap_servers="here", job_name="demo")
-        sensor = placement_responses_sensor(
-            no_end_s=600, now_ms=lambda: self.now_ms, boot=lambda: (self.boot, self.now_ms)
-        )
+        sensor = placement_responses_sensor(no_end_s=600, now_ms=lambda: self.now_ms)
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:

@@ -209,6 +209,5 @@ def failover_stages(*prefixes: str) -> Iterator[list[FailoverStage]]:
         made = [FailoverStage(instance, prefix, prefix or "plain") for prefix in prefixes]
         world = made[-1].world
         patch.setattr(auto_failover.time, "time_ns", lambda: world.now_ms * 1_000_000)
-        patch.setattr(auto_failover, "since_boot", lambda: ("this boot", world.now_ms))
         yield made
     LOOKOUTS.clear()

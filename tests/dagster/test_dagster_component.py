@@ -14,7 +14,7 @@ import yaml
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.bounce import ScheduledBounce
 from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.component import TYPE
 from samza_dagster.orchestration.policies import PlacementPolicies

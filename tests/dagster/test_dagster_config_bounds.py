@@ -12,9 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.bounce import ScheduledBounce
 from samza_dagster.orchestration.config import ASKED, SaidConfig
-from samza_dagster.orchestration.drain.job import DrainHostConfig
+from samza_dagster.orchestration.drain import DrainHostConfig
 from samza_dagster.orchestration.plans.bounce import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch.settings import AutoFailover, LagObjective, LagSlo

@@ -7,7 +7,7 @@ import pytest
 from placement_runs import Run
 from test_dagster_holds import log_of
 
-from samza_dagster.orchestration.operations import progress_log
+from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 from tests.rig.stepped_job import SteppedJob
@@ -18,7 +18,7 @@ MOVE = {"processor": "0", "destination": "host-2"}
 
 @pytest.fixture(autouse=True)
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_log, "EVERY_MS", 0)
+    monkeypatch.setattr(runner, "EVERY_MS", 0)
 
 
 @pytest.mark.longdagster

@@ -10,18 +10,16 @@ import dagster as dg
 import pytest
 from history_stream import STATE, STORES, MemorySamza, Stream, response, under_samza
 
+from samza_dagster.client import ActionView
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import ResponseDetails, StatusCode
-from samza_dagster.orchestration.history import events
-from samza_dagster.orchestration.history.events import (
+from samza_dagster.orchestration.history import (
     KEY,
     MOST_IN_A_TICK,
-    UNKNOWN_BEGIN,
-    HistoryCursor,
-    OpenRequest,
     history_event,
+    no_end_event,
+    placement_responses_sensor,
 )
-from samza_dagster.orchestration.history.sensor import no_end_event, placement_responses_sensor
 from samza_dagster.placement import texts
 from tests.rig.memory_store import MemoryMetadataStore
 
@@ -123,23 +121,6 @@ def test_a_thousand_outcomes_come_in_bounded_ticks_each_once(
     }
 
 
-def test_seconds_are_unknown_where_more_are_in_flight_than_are_remembered(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last statuses alone would tell a wrong time; those that are remembered have theirs."""
-    monkeypatch.setattr(events, "MOST_REQUESTS", 5)
-    stream.tick()
-    for number in range(8):
-        stream.respond(number, StatusCode.ACCEPTED)
-    stream.tick()
-    for number in range(8):
-        stream.respond(number, StatusCode.IN_PROGRESS, after_ms=600_000)
-        stream.respond(number, after_ms=605_000)
-    assert stream.tick() == list(range(8))
-    told = [event.metadata["seconds"].value for event in stream.events]
-    assert told == [UNKNOWN_BEGIN] * 3 + [605.0] * 5
-
-
 def test_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
     """A cursor beyond the end belongs to a stream that is gone."""
     stream.tick()
@@ -228,9 +209,6 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert stream.tick() == [1]
     assert timeline(stream.events[0]) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
     assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
-    cursor = HistoryCursor.read(stream.cursor, "demo/1")
-    assert cursor is not None
-    assert list(cursor.flight.requests) == [str(UUID(int=2))]
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -302,8 +280,10 @@ def test_the_history_of_another_job_is_no_reason_to_begin_before_now(stream: Str
 @pytest.mark.parametrize("ours", [True, False])
 def test_what_never_ends_is_to_be_cancelled_only_where_that_is_possible(*, ours: bool) -> None:
     """Samza's wire has no cancel: the advice was refused there."""
-    asked = OpenRequest(str(UUID(int=5)), "run-1", "0", "host-2", "reserving", "place", 0, None)
-    told = no_end_event("demo/1", asked, 10, ours=ours, group_of=str).metadata["what_to_do"].value
+    asked = ActionView(str(UUID(int=5)), "0", "host-2", "reserving", 0)
+    told = (
+        no_end_event("demo/1", asked, 10, 10, ours=ours, group_of=str).metadata["what_to_do"].value
+    )
     assert ("samza-dagster cancel" in str(told)) is ours
 
 

@@ -17,7 +17,7 @@ from several_jobs import component, loaded, two_jobs
 from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.bounce import ScheduledBounce
 from samza_dagster.orchestration.operations.runs import BOUNCE, PROGRESS
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 from tests.rig.sensor_ticks import tick

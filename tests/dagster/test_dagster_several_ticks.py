@@ -87,7 +87,6 @@ def test_a_job_that_is_unreachable_keeps_no_other_from_being_watched(
     """Its own line says so."""
     now_ms = Lookout().now_ms
     monkeypatch.setattr(checks.time, "time_ns", lambda: now_ms * 1_000_000)
-    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", now_ms))
     LOOKOUTS["orders/1"] = LOOKOUTS["billing/2"] = Lookout()
     LOOKOUTS["billing/2"].alive()
     opened = Worlds.open_client

@@ -127,7 +127,6 @@ def test_the_sensor_invariants_tells_what_is_wrong_with_a_group(
     """As checks of its assets, with the patience that all have; a processor's registrations are in its cursor."""
     now_ms, cursor = [1_000_000_000_000], None
     monkeypatch.setattr(checks.time, "time_ns", lambda: now_ms[0] * 1_000_000)
-    monkeypatch.setattr(checks, "since_boot", lambda: ("this boot", now_ms[0]))
     made = component()
     (sensor,) = (one for one in made.build_sensors() if one.name == "invariants")
     told: dict[str, bool] = {}

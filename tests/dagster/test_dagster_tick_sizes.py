@@ -11,7 +11,7 @@ from fleet import ACTIVES, HOSTS, REQUESTS, Fleet, Ticks
 
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.choices import choices_sensor
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.history import placement_responses_sensor
 from samza_dagster.placement import texts
 from tests.rig.sensor_ticks import partitions_kept
 

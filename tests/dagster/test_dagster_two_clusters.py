@@ -13,8 +13,7 @@ from lookout import FailoverStage, failover_stages
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
-from samza_dagster.orchestration.bounce.job import check_alone
-from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.bounce import ScheduledBounce, check_alone
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch.reported import acknowledgement

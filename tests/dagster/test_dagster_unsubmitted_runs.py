@@ -9,7 +9,7 @@ import bounce_runs
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.tags import JOB
 from tests.rig.bounce_world import BounceWorld

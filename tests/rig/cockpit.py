@@ -15,9 +15,9 @@ import dagster as dg
 import yaml
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.orchestration.operations import record as bounce_record
+from samza_dagster.orchestration.operations import runs as bounce_record
 from samza_dagster.orchestration.operations import runs as bounce_runs
-from samza_dagster.orchestration.operations.progress import Progress
+from samza_dagster.orchestration.operations.schedule import Progress
 from samza_dagster.sandbox import demo_job, graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, OutputVerdict

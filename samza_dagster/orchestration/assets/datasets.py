@@ -14,7 +14,7 @@ from samza_dagster.orchestration.assets.fleet import OVERVIEW
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.history.names import GROUP
+from samza_dagster.orchestration.history import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations.runs import UNDER_WAY
 from samza_dagster.orchestration.plans.move import HostRow

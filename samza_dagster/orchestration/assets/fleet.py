@@ -15,7 +15,7 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.history.names import BOUNCES, GROUP, HISTORY
+from samza_dagster.orchestration.history import BOUNCES, GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations import runs
 from samza_dagster.orchestration.resource import SamzaClientResource

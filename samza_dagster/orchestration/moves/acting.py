@@ -4,6 +4,8 @@ On our coordinator the phases are real: a request that holds its destination, th
 commit. Samza's wire has no hold: there the first op asks for everything and the others
 observe it. A phase that finds its request failed asks anew only in a re-execution, so a
 run never does more than it was launched for.
+
+One more standby of an active is started, waited for until it is warm, and given up for its move.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
@@ -12,23 +14,31 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import dagster as dg
 
-from samza_dagster.client import JobView, ProcessorView
-from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.client import JobView, PlacementClient, ProcessorView
+from samza_dagster.errors import ActionFailed, Refused, SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
+from samza_dagster.orchestration.moves.planning import plan_op
+from samza_dagster.orchestration.operations.planning import PLAN
 from samza_dagster.orchestration.operations.step import REMOVE, REMOVE_STANDBY, StepOp
+from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.plans.move import (
     ACTIVE,
+    LOST,
     NEW_RUN,
+    RUNNING,
     MovePlan,
     find_processor,
     host_for_standby,
     host_map,
 )
-from samza_dagster.orchestration.plans.units import Kind, UnitStep
+from samza_dagster.orchestration.plans.units import NEW, Kind, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     Row,
     errors_as_failures,
@@ -44,13 +54,19 @@ from samza_dagster.orchestration.requests.step_request import (
     HELD,
     RESERVING,
     STOPPING,
-    Outcome,
+    StepRequest,
     has_failed,
+    is_of_step,
+    last_success,
+    newest_starts,
     on_record,
     stage_named,
+    started_anew,
 )
 from samza_dagster.orchestration.requests.verify import not_running
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.text import clock
 
 RELOCATE = "relocate_standby"
 MOVE = "move"
@@ -62,10 +78,10 @@ NO_HOLD = f"{ALL_IN_ONE}; Samza's wire has no hold"
 OBSERVES = "observes the request that op {asker} made"
 
 
-@dg.op(out=dg.Out(Outcome, description="The standby's request, or the one of the whole move."))
+@dg.op(out=dg.Out(StepRequest, description="The standby's request, or the one of the whole move."))
 def move_standby_away(
     context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
-) -> Outcome:
+) -> StepRequest:
     """Frees the host of the standby, which goes elsewhere.
 
     On our coordinator it asks for the whole move, or fail-over, as one crash-proof
@@ -75,29 +91,32 @@ def move_standby_away(
     return carry_out(context, samza, plan, MoveOp.make_room)
 
 
-@dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
+@dg.op(out=dg.Out(StepRequest, description="The request, its destination reserved."))
 def reserve(
     context: dg.OpExecutionContext,
     plan: MovePlan,
     samza: SamzaClientResource,
-    begun: Outcome | None = None,
-) -> Outcome:
+    begun: StepRequest | None = None,
+) -> StepRequest:
     """Reserves the destination. On our coordinator it is held and nothing is stopped yet."""
     return carry_out(context, samza, plan, lambda op: op.reserve(begun))
 
 
-@dg.op(out=dg.Out(Outcome, description="The request, its container stopped."))
+@dg.op(out=dg.Out(StepRequest, description="The request, its container stopped."))
 def stop(
-    context: dg.OpExecutionContext, plan: MovePlan, reserved: Outcome, samza: SamzaClientResource
-) -> Outcome:
+    context: dg.OpExecutionContext,
+    plan: MovePlan,
+    reserved: StepRequest,
+    samza: SamzaClientResource,
+) -> StepRequest:
     """Commits what is held: the container is stopped, which can't be taken back."""
     return carry_out(context, samza, plan, lambda op: op.stop(reserved))
 
 
-@dg.op(out=dg.Out(Outcome, description="How the container's request ended."))
+@dg.op(out=dg.Out(StepRequest, description="How the container's request ended."))
 def move(
-    context: dg.OpExecutionContext, plan: MovePlan, stopped: Outcome, samza: SamzaClientResource
-) -> Outcome:
+    context: dg.OpExecutionContext, plan: MovePlan, stopped: StepRequest, samza: SamzaClientResource
+) -> StepRequest:
     """The container starts on its destination and checks in there."""
     return carry_out(context, samza, plan, lambda op: op.start(stopped))
 
@@ -106,8 +125,8 @@ def carry_out(
     context: dg.OpExecutionContext,
     samza: SamzaClientResource,
     plan: MovePlan,
-    work: Callable[["MoveOp"], Outcome],
-) -> Outcome:
+    work: Callable[["MoveOp"], StepRequest],
+) -> StepRequest:
     """Carries out one phase of the plan, and tells it in the op's metadata."""
     with move_op(context, samza, plan) as op:
         outcome = work(op)
@@ -126,7 +145,7 @@ class MoveOp(StepOp):
         self.plan = plan
         self.is_again = context.run.parent_run_id is not None
 
-    def make_room(self) -> Outcome:
+    def make_room(self) -> StepRequest:
         """Have the standby leave, or go down so that its host is free for the active."""
         plan, standby = self.plan, self.plan.standby
         if plan.destination == STANDBY:
@@ -143,21 +162,21 @@ class MoveOp(StepOp):
         away = asked.destination or host_for_standby(view, standby, *ends, makes_room=True)
         return self.ask(UnitStep(RELOCATE, Kind.PLACE, standby, away, at_once=True), asked)
 
-    def reserve(self, begun: Outcome | None) -> Outcome:
+    def reserve(self, begun: StepRequest | None) -> StepRequest:
         """Reserve the destination; on our coordinator it is held, and nothing was stopped."""
         asked = begun if begun is not None and begun.step == MOVE else None
 
-        def is_reserved(request: Outcome) -> bool:
+        def is_reserved(request: StepRequest) -> bool:
             return request.has_reached(HELD if request.hold else STOPPING)
 
         self.role = OBSERVES.format(asker="move_standby_away")
         return self._move(asked, is_reserved, commits=False)
 
-    def stop(self, reserved: Outcome) -> Outcome:
+    def stop(self, reserved: StepRequest) -> StepRequest:
         """Stop the container; wait until it is dead where the coordinator tells that."""
         tells = capabilities(self.plan.coordinator).tells_what_runs
 
-        def is_dead(request: Outcome) -> bool:
+        def is_dead(request: StepRequest) -> bool:
             if not request.has_reached(STOPPING):
                 return False
             actions = self.client.view().actions if tells else ()
@@ -171,7 +190,7 @@ class MoveOp(StepOp):
         self.role = COMMITS if is_committed else _observes(stopped)
         return stopped
 
-    def start(self, stopped: Outcome) -> Outcome:
+    def start(self, stopped: StepRequest) -> StepRequest:
         """Wait until the container has started and checked in at its destination."""
         ended = self._move(stopped, lambda request: request.ended)
         self.role = _observes(ended)
@@ -181,19 +200,25 @@ class MoveOp(StepOp):
         self.commits.since(self.mover(ended), self.client.checkpoints_end)
         return replace(ended, since_ms=time.time_ns() // 1_000_000)
 
-    def mover(self, ended: Outcome) -> str:
+    def mover(self, ended: StepRequest) -> str:
         """Return the name under which the run remembers where the moved container's commits begin."""
         return ended.uuid or self.plan.processor
 
     def _move(
-        self, begun: Outcome | None, until: Callable[[Outcome], bool], *, commits: bool = True
-    ) -> Outcome:
+        self,
+        begun: StepRequest | None,
+        until: Callable[[StepRequest], bool],
+        *,
+        commits: bool = True,
+    ) -> StepRequest:
         """Ask the container's own request, or go on with what an earlier op has `begun`."""
         plan = self.plan
         if begun is not None and (begun.ended or not self._has_failed_since(begun)):
             if begun.ended or until(begun):
                 return begun
-            return self.ask(self._step(begun.destination), begun, until=until, commits=commits)
+            return self.ask(
+                self._step(begun.destination or ""), begun, until=until, commits=commits
+            )
         asked, view = self.find(MOVE, plan.processor, plan.means), self.client.view()
         if asked.destination is None:
             host = find_processor(view, plan.processor, NEW_RUN).host
@@ -207,7 +232,7 @@ class MoveOp(StepOp):
             self.role = HOLDS
         return self.ask(step, asked, until=until, commits=commits)
 
-    def _has_failed_since(self, begun: Outcome) -> bool:
+    def _has_failed_since(self, begun: StepRequest) -> bool:
         """Return whether the request has failed since an earlier run: this run asks anew then."""
         latest = on_record(self.client, begun.uuid) if self.is_again else None
         return latest is not None and has_failed(self.client, latest)
@@ -218,7 +243,7 @@ class MoveOp(StepOp):
         return UnitStep(MOVE, *of_plan, plan.beyond_budget, plan.execution_id)
 
 
-def _observes(request: Outcome) -> str:
+def _observes(request: StepRequest) -> str:
     asker = "move_standby_away" if request.destination == STANDBY else "reserve"
     return OBSERVES.format(asker=asker)
 
@@ -231,9 +256,9 @@ def _destination(plan: MovePlan, view: JobView) -> str:
     return STANDBY if standby.host == plan.standby_host else str(plan.standby_host)
 
 
-def _nothing(step: str, host: str | None) -> Outcome:
+def _nothing(step: str, host: str | None) -> StepRequest:
     """Return the outcome of a step that has nothing to ask."""
-    return Outcome(step, "", 0, "SUCCEEDED", "nothing to ask", host or "")
+    return StepRequest(step, "", 0, "SUCCEEDED", "nothing to ask", host or "")
 
 
 @contextmanager
@@ -299,17 +324,16 @@ def _started(op: MoveOp) -> str | None:
     if asked.destination is None:
         return None
     step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, asked.destination)
-    start = Outcome.of(step, asked)
-    if not start.ended and plan.if_it_fails == REMOVE:
-        start = op.ask(step, asked)
-    return start.started if start.succeeded else None
+    if not asked.ended and plan.if_it_fails == REMOVE:
+        asked = op.ask(step, asked)
+    return asked.started if asked.succeeded else None
 
 
 @dg.op(out=dg.Out(str, description="Where the container runs."))
 def verify_placement(
     context: dg.OpExecutionContext,
     plan: MovePlan,
-    outcomes: list[Outcome],
+    outcomes: list[StepRequest],
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
     """Checks that the container runs where it was sent and, an active, that it processes again.
@@ -365,7 +389,7 @@ def _there(view: JobView, plan: MovePlan) -> ProcessorView:
     return found
 
 
-def _verified(op: MoveOp, moved: Outcome, there: ProcessorView) -> str:
+def _verified(op: MoveOp, moved: StepRequest, there: ProcessorView) -> str:
     """Wait for the sign that the container works; return it, or raise `ActionFailed` without it."""
     plan, tells = op.plan, capabilities(op.plan.coordinator).tells_what_runs
     if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:
@@ -384,3 +408,220 @@ def _verified(op: MoveOp, moved: Outcome, there: ProcessorView) -> str:
         return f"a standby: it {began}"
     op.wait(UnitStep("", Kind.WAIT_REPORT, plan.processor, str(there.host)))
     return f"a standby: it was launched and reports from {there.host}"
+
+
+GIVES_PLACE = "gives_place"
+SHOWN_SAMPLES = 200
+
+
+@dg.op(out=dg.Out(StepRequest, description="How the standby's request ended."))
+def spin_up(
+    context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientResource
+) -> StepRequest:
+    """Reserves a place and starts the standby there; if it can't, the job is as it was."""
+    return carry_out(context, samza, plan, _spin_up)
+
+
+def _spin_up(op: MoveOp) -> StepRequest:
+    plan = op.plan
+    asked = op.find(SPIN_UP, plan.processor, plan.means)
+    if asked.destination is None and plan.if_it_fails:
+        _refuse_beside_another(op)
+    op.role = "asks: a request of our own"
+    step = UnitStep(SPIN_UP, Kind.START_STANDBY, plan.processor, plan.destination)
+    return op.ask(step, asked)
+
+
+@dg.op(out=dg.Out(str, description="The standby's processor id."))
+def wait_until_warm(
+    context: dg.OpExecutionContext,
+    plan: MovePlan,
+    started: StepRequest,
+    samza: SamzaClientResource,
+) -> Iterator[dg.Output[Any]]:
+    """Waits until the standby's lag has been small and flat for long enough.
+
+    The log has what is seen of it, at each change and every half minute.
+    """
+    standby = started.started
+    with move_op(context, samza, plan, standby) as op:
+        if standby is None:
+            raise ActionFailed("the new standby's id", seen=started.message)
+        if plan.if_it_fails and any(one.destination for one in _leaving(op, standby)):
+            context.log.info(f"standby {standby} was warm: it was asked to give its place already")
+            yield dg.Output(standby, metadata={"standby": standby})
+            return
+        _require_own(op, standby)
+        warm = op.wait(UnitStep("", Kind.WAIT_WARM, NEW), standby=standby).warm_up
+        assert warm is not None
+        after = host_map(op.client.view())
+    samples = warm.samples
+    rows = [
+        {"at": clock(at_ms), "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
+        for at_ms, records in samples[-SHOWN_SAMPLES:]
+    ]
+    metadata: dict[str, Any] = {
+        "standby": standby,
+        "host": started.host or "-",
+        "lag_records": samples[-1][1] or 0,
+        "steady_seconds": (warm.steady_ms or 0) / 1000,
+        "catch_up_seconds": rows[-1]["seconds"] or 0.0,
+        "lag_table": table(rows, ("at", "seconds", "records")),
+        **map_metadata(plan.before, after),
+    }
+    yield dg.Output(standby, metadata=metadata)
+    context.log.info(f"standby {standby} is warm: {warm.line}")
+
+
+def _require_own(op: MoveOp, standby: str) -> None:
+    """Raises `Refused` when the standby of this id is no longer the one that the chain has started."""
+    other = started_anew(op.client, op.root, SPIN_UP, standby)
+    if other:
+        raise Refused(
+            f"{standby} is the standby that this run has started",
+            seen=f"that one is gone, and request {other} has started another of its id since",
+            fix="launch a new run: it starts a standby of its own",
+        )
+
+
+def _refuse_beside_another(op: MoveOp) -> None:
+    """Raise `Refused` while a standby lives that the chain has started for its move elsewhere.
+
+    Nobody would give that one back.
+    """
+    there = op.client.view().processors
+    for standby, start in newest_starts(op.client).items():
+        if standby in there and is_of_step(start.uuid, op.root, SPIN_UP):
+            raise Refused(
+                f"a standby on {op.plan.destination} for the move, the only one that this chain has"
+                " started for it",
+                seen=f"it has started standby {standby} on {start.destination_host} as well",
+                fix=f"destination {start.destination_host} to go on with that one; or a new run, and"
+                f" samza-dagster control-standby stop {standby} if it isn't wanted any more",
+            )
+
+
+def _leaving(op: MoveOp, standby: str) -> tuple[StepRequest, StepRequest]:
+    """Return the requests by which the chain's own standby is relocated, and removed, as they stand.
+
+    A removal elsewhere was of another standby that had its id.
+    """
+    relocated = op.find(RELOCATE, standby, op.plan.makes_room)
+    hosts = (op.plan.destination, relocated.destination)
+    return relocated, op.find(GIVES_PLACE, standby, hosts.__contains__)
+
+
+plan_move_via_new_standby = plan_op(
+    MoveViaNewStandbyConfig,
+    decisions.move_via_new_standby,
+    "Checks the active, chooses the host if none is named, and what the rules say of each step.",
+)
+
+
+@dg.op(
+    out={
+        "move_plan": dg.Out(MovePlan, description="The active's own move."),
+        "away": dg.Out(StepRequest, description="How the new standby gave way."),
+    }
+)
+def give_place(
+    context: dg.OpExecutionContext, plan: MovePlan, standby: str, samza: SamzaClientResource
+) -> tuple[MovePlan, StepRequest]:
+    """The new standby frees its host: it is removed, or relocated when it is kept.
+
+    The store that it has kept warm stays there, and the active runs on elsewhere.
+    """
+    swap = replace(plan, kind=Kind.PLACE, standby=standby, standby_host=plan.destination)
+    with move_op(context, samza, swap, standby) as op:
+        relocated, removed = _leaving(op, standby)
+        if plan.keep_standby and removed.destination is not None:
+            raise Refused(
+                f"standby {standby} is kept",
+                seen=f"request {removed.uuid} of an earlier run removes it from the job",
+                fix="the same with keep_standby: false goes on with the move; spin_up_standby starts"
+                " one more after it",
+            )
+        if (relocated if plan.keep_standby else removed).destination is None:
+            _require_own(op, standby)
+            _refuse_unless_it_may_move(op, standby, relocated.destination)
+        if plan.keep_standby:
+            outcome = op.make_room()
+        else:
+            outcome = op.remove_standby(standby, GIVES_PLACE)
+            op.role = "asks: a request of our own that removes the standby"
+    context.add_output_metadata(outcome_metadata(outcome, op.role), output_name="away")
+    return swap, outcome
+
+
+@dg.op(out=dg.Out(list[str], description="The standbys that the active has in the end."))
+def standbys_after(
+    context: dg.OpExecutionContext, plan: MovePlan, host: str, samza: SamzaClientResource
+) -> list[str]:
+    """Tells the standbys before and after, and what the new one cost."""
+    with errors_as_failures():
+        client = samza.client
+        view = client.view()
+        found = sorted(
+            p.processor_id
+            for p in view.processors.values()
+            if view.is_standby(p.processor_id) and view.group_of(p.processor_id) == plan.processor
+        )
+        seconds = _lived_s(client, root_run_id(context))
+    memory = view.container_memory_mb
+    cost = (
+        "not known" if memory is None or seconds is None else f"{memory:,} MiB for {seconds:,.0f} s"
+    )
+    context.add_output_metadata(
+        {
+            "standbys": ", ".join(found) or "none",
+            "new_standby_cost": "it is kept" if plan.keep_standby else cost,
+            "active_on": host,
+            **map_metadata(plan.before, host_map(view)),
+        }
+    )
+    return found
+
+
+def _refuse_unless_it_may_move(op: MoveOp, standby: str, relocated: str | None) -> None:
+    """Before a warm standby leaves: what it leaves for must still be possible.
+
+    `relocated`: where an earlier run has sent it, which was to keep it.
+    """
+    plan, view = op.plan, op.client.view()
+    warm = view.processors.get(standby)
+    active, host = view.processors.get(plan.processor), view.hosts.get(plan.destination)
+    if host is None or host.state == LOST:
+        seen = f"{plan.destination} is {'unknown' if host is None else 'lost'}"
+    elif active is None or active.state != RUNNING:
+        seen = f"{plan.processor} is {'gone' if active is None else active.state}"
+    elif warm is None or warm.host not in (plan.destination, relocated):
+        seen = f"{standby} is {'gone' if warm is None else f'on {warm.host}'}"
+    else:
+        return
+    raise Refused(
+        f"{plan.processor} takes the place of {standby} on {plan.destination}",
+        seen=seen,
+        fix="re-execute this run from failure once it is well again",
+    )
+
+
+def _lived_s(client: PlacementClient, root: str) -> float | None:
+    began = last_success(client, root, SPIN_UP)
+    ended = last_success(client, root, GIVES_PLACE)
+    if began is None or ended is None:
+        return None
+    return max(0, ended.timestamp - began.timestamp) / 1000
+
+
+@dg.graph(name="move_via_new_standby")
+def move_via_new_standby_graph() -> None:
+    """Moves an active to a host where no warm copy is yet: a new standby warms up there first.
+
+    It is started and waited for; then it gives its place to the active, which starts over the
+    warm store. In the end there are as many standbys as before, or one
+    more with keep_standby.
+    """
+    plan = getattr(plan_move_via_new_standby(), PLAN)
+    swap, away = give_place(plan, wait_until_warm(plan, spin_up(plan)))
+    host = verify_placement(swap, [away, move(swap, stop(swap, reserve(swap)))])
+    standbys_after(plan, host)

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.operations.progress import BAD, Progress, Result, RunEnd
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
+from samza_dagster.orchestration.operations.schedule import (
+    BAD,
+    UNDER_WAY,
+    Progress,
+    Result,
+    RunEnd,
+    UnitStatus,
+)
 from samza_dagster.orchestration.operations.work import UnitWork
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.plans.units import UnitsPlan

@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.chain import root_run_id
-from samza_dagster.orchestration.operations import progress_log, runner
+from samza_dagster.orchestration.operations import runner
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.operations.work import ASKS, Chain, UnitWork
 from samza_dagster.orchestration.plans.conditions import behind, lags_by_processor, reasons_unknown
@@ -20,7 +20,6 @@ from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitS
 from samza_dagster.orchestration.requests.follow import failed, request_metadata
 from samza_dagster.orchestration.requests.step_request import (
     Moment,
-    Outcome,
     StepRequest,
     standing,
     started_anew,
@@ -64,11 +63,11 @@ class StepOp:
     def ask(
         self,
         step: UnitStep,
-        request: StepRequest | Outcome,
+        request: StepRequest,
         *,
-        until: Callable[[Outcome], bool] = lambda _: False,
+        until: Callable[[StepRequest], bool] = lambda _: False,
         commits: bool = True,
-    ) -> Outcome:
+    ) -> StepRequest:
         """Ask a request, or go on with it, until it is far enough or has ended; return it.
 
         A request that is held is committed only if the op `commits`. Raises `dg.Failure` when it
@@ -77,10 +76,8 @@ class StepOp:
         self._ids = {"request": request.uuid}
         work = self._work(step)
         work.commits = commits
-        if isinstance(request, Outcome):
-            work.go_on_with(request)
-        else:
-            work.take(request)
+        work.take(request)
+        if not request.timeline:
             told = " was asked before" if request.destination is not None else ""
             self._log(
                 f"processor {step.processor} → {step.destination}: request {request.uuid},"
@@ -111,7 +108,7 @@ class StepOp:
     def _carry_out(self, work: UnitWork, is_far_enough: Callable[[], bool]) -> None:
         """Look at the work until it has ended or is far enough; the log has what is seen of it."""
         looks = runner.Looks(self.client, self._plan.limits.timeout_s, self._log)
-        told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + progress_log.EVERY_MS
+        told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + runner.EVERY_MS
         try:
             work.begin(elapsed_ms())
             while work.row.status in UNDER_WAY:
@@ -132,7 +129,7 @@ class StepOp:
                 if is_over:
                     break
                 if state != (state := _state(work)) or now_ms >= due_ms:
-                    due_ms = now_ms + progress_log.EVERY_MS
+                    due_ms = now_ms + runner.EVERY_MS
                     self._log(self._line(work, now_ms))
                 time.sleep(runner.POLL_S)
         except dg.DagsterExecutionInterruptedError:
@@ -177,7 +174,7 @@ class StepOp:
 
     # What becomes of a standby that was started for work that has failed.
 
-    def remove_standby(self, standby: str, step: str = REMOVE_STANDBY) -> Outcome:
+    def remove_standby(self, standby: str, step: str = REMOVE_STANDBY) -> StepRequest:
         """Stop a standby and remove it from the job, by one request of the run's chain."""
         there = self.client.view().processors.get(standby)
         # A removal from another host was of another standby that had its id.

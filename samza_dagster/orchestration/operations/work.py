@@ -14,26 +14,26 @@ from samza_dagster.client.responses import details_of, never_answered
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import Capabilities, capabilities
-from samza_dagster.orchestration.operations.progress import AT_WORK, EndedStep, Progress
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import AT_WORK, EndedStep, Progress, UnitStatus
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.plans.move import UnitLimits
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep
 from samza_dagster.orchestration.requests.step_request import (
+    COMMIT,
     HELD,
     QUEUED,
+    RELEASE,
     RESERVING,
     STARTING,
     STOPPING,
-    HeldRequest,
-    Outcome,
     StepRequest,
-    ask,
     cancel,
     newest_starts,
+    release,
     stage_named,
     standing,
     started_standby,
+    write,
 )
 from samza_dagster.orchestration.requests.verify import (
     Expected,
@@ -125,8 +125,48 @@ class Chain:
                 asked = newest(asked.attempt + 1)
         return asked
 
+    def ask(self, step: UnitStep, processor_id: str, asked: StepRequest) -> StepRequest:
+        """Ask a step's request, unless an earlier run did; it is then taken as it stands.
+
+        One that holds its destination is noted before it is written: a run that ends gives back what is noted.
+        Raises what the client raises.
+        """
+        hold, made = step.is_held_by(self.coordinator), None
+        if hold and not (asked.ended or asked.has_stopped):
+            self.holds[asked.uuid] = asked.uuid_of(RELEASE, self.root_run_id)
+        if not asked.status:
+            try:
+                expiry_s = self.limits.request_expiry_s
+                made = write(
+                    *(self.client, step, processor_id),
+                    uuid=asked.uuid,
+                    expiry_s=expiry_s,
+                    hold=hold,
+                )
+            except InvalidInput:  # nothing was written, so there is nothing to give back
+                self.holds.pop(asked.uuid, None)
+                raise
+        return replace(
+            asked,
+            status=asked.status or "CREATED",
+            destination=step.destination or asked.destination or "",
+            hold=hold,
+            asked_ms=asked.asked_ms if made is None else made.timestamp,
+            deployment=asked.deployment if made is None else made.deployment_id,
+        )
+
+    def is_held(self, request: StepRequest | None) -> bool:
+        """Return whether it was asked with a hold, and nothing of it was stopped."""
+        return request is not None and request.uuid in self.holds
+
+    def commit(self, request: StepRequest) -> None:
+        """Write the commit of what is held; from then on there is nothing to give back."""
+        commit_uuid = request.uuid_of(COMMIT, self.root_run_id)
+        self.client.commit(request.uuid, uuid=commit_uuid)
+        self.holds.pop(request.uuid, None)
+
     def _is_lost(self, unit: Unit, asked: StepRequest) -> bool:
-        standby = started_standby(asked.response)
+        standby = asked.started if asked.succeeded else None
         if standby is None:
             return False
         gives = next(step for step in unit.steps if step.kind is Kind.STOP_STANDBY)
@@ -158,7 +198,7 @@ class UnitWork:
         self.moments: list[tuple[str, str, int]] = []
         self.ended: list[EndedStep] = []
         self.standby_attempt = 0
-        self.outcome: Outcome | None = None
+        self.outcome: StepRequest | None = None
         self.trouble = ""
         self.error: SamzaDagsterError | None = None
         self.commits = True
@@ -166,9 +206,7 @@ class UnitWork:
         self.warm_up: WarmUp | None = None
         self._chain = chain
         self._found: dict[str, StepRequest] = {}
-        self._request: Outcome | None = None
-        self._hold: HeldRequest | None = None
-        self._is_committed = False
+        self._request: StepRequest | None = None
         self._began_ms = self._looked_ms = 0
         self._step_began_ms: int | None = None
         self._reports = NewReports()
@@ -184,7 +222,7 @@ class UnitWork:
     @property
     def is_held_only(self) -> bool:
         """Asked, and nothing of it was stopped."""
-        return self._hold is not None and self._hold.is_held_only
+        return self._chain.is_held(self.outcome)
 
     @property
     def is_asked(self) -> bool:
@@ -225,18 +263,9 @@ class UnitWork:
         return any(asked.destination is not None for asked in self._found.values())
 
     def take(self, asked: StepRequest) -> None:
-        """Take the request of its step as it was found; it isn't looked for then."""
+        """Take the request of its step as it was found, or as another op of the chain has left it."""
         assert self.step is not None
         self._found[self.step.name] = asked
-
-    def go_on_with(self, request: Outcome) -> None:
-        """Follow the request of its step on from where another op of the chain has left it."""
-        assert self.step is not None
-        self._request = self.outcome = request
-        self._hold_for(self.step, request.uuid, request.attempt)
-        if self._hold is not None and not request.has_reached(STOPPING):
-            self._hold.note()
-        self.row = replace(self.row, attempt=request.attempt, uuid=request.uuid)
 
     def begin(self, now_ms: int) -> None:
         """Begin it, where an earlier run of the chain has left it.
@@ -300,10 +329,11 @@ class UnitWork:
         self.row = replace(self.row, status=UnitStatus.FAILED, why=self._of_step(why))
 
     def _release(self) -> str:
-        why = self._hold.give_back() if self._hold is not None else ""
-        if why:
-            self._request = None
-            self.row = replace(self.row, status=UnitStatus.WAITING, why=why)
+        chain, request = self._chain, self.outcome
+        assert request is not None
+        why = release(chain.client, request.uuid, chain.holds.pop(request.uuid))
+        self._request = None
+        self.row = replace(self.row, status=UnitStatus.WAITING, why=why)
         return why
 
     def _of_step(self, why: str) -> str:
@@ -385,34 +415,19 @@ class UnitWork:
         )
         if step.kind is Kind.START_STANDBY:
             self.standby_attempt = asked.attempt
-        hold = self._hold_for(step, asked.uuid, asked.attempt)
         why = self._of_step(f"asked, request {asked.uuid}")
         self.row = replace(self.row, attempt=asked.attempt, uuid=asked.uuid, why=why)
-        if asked.response is None and hold is None and self._awaits_lag():
+        if not asked.status and not step.is_held_by(chain.coordinator) and self._awaits_lag():
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in chain.client.lag() if r.processor_id == unit.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
-        self._request = self.outcome = ask(
-            *(chain.client, step, subject(step, self.row.standby)),
-            asked=asked,
-            hold=hold,
-            expiry_s=chain.limits.request_expiry_s,
-        )
-        self._began_ms, asked_ms = now_ms, self._request.asked_ms
-        if asked_ms is None and asked.response is not None:
-            # When it was asked isn't on record any more; its newest status is later.
-            asked_ms = asked.response.timestamp
+        self.outcome = asked  # it is held from before it is written
+        request = chain.ask(step, subject(step, self.row.standby), asked)
+        self._request, self.outcome, self._began_ms = request, request, now_ms
+        # When it was asked may not be on record any more; its newest status is later.
+        asked_ms = request.answered_ms if request.asked_ms is None else request.asked_ms
         if not any(ended.request for ended in self.ended):
             self.row = replace(self.row, asked_ms=asked_ms)
-
-    def _hold_for(self, step: UnitStep, uuid: str, attempt: int) -> HeldRequest | None:
-        chain, hold = self._chain, None
-        if step.is_held_by(chain.coordinator):
-            name = chain.name(self.unit, step, self.standby_attempt)
-            of_chain = (chain.client, chain.root_run_id, chain.holds)
-            hold = HeldRequest(*of_chain, uuid, attempt, name)
-        self._hold, self._is_committed = hold, hold is None
-        return hold
 
     def _awaits_lag(self) -> bool:
         limits = self._chain.limits
@@ -453,7 +468,7 @@ class UnitWork:
             told = f"{self.unit.processor} {step.name}"[:30]
             self.moments.append((told, request.status, at_ms))
         if request.ended:
-            self._forget_hold()
+            self._chain.holds.pop(request.uuid, None)
             self._request = None
             self._end(step, at_ms, request.status, request.message, request.uuid)
             if not request.succeeded:
@@ -465,12 +480,12 @@ class UnitWork:
             return True
         self.row = replace(self.row, why=self._doing(details.stage or "", request.message))
         if details.stopped:
-            self._forget_hold()
+            self._chain.holds.pop(request.uuid, None)
         is_stopping = request.stage == STOPPING or self.row.stop_ms is None
         if self.unit.processor in details.stopped and is_stopping:
             self.row = replace(self.row, stop_ms=at_ms)
-        elif stage_named(details.stage) == HELD and self.commits and not self._is_committed:
-            self._commit(at_ms)
+        elif stage_named(details.stage) == HELD and self.commits and self.is_held_only:
+            self._commit(request, at_ms)
         return False
 
     def _doing(self, stage: str, told: str) -> str:
@@ -492,24 +507,17 @@ class UnitWork:
         else:
             self._next(now_ms, why=why)
 
-    def _commit(self, at_ms: int) -> None:
-        assert self._hold is not None
+    def _commit(self, request: StepRequest, at_ms: int) -> None:
         try:
-            self._hold.commit()
+            self._chain.commit(request)
         except InvalidInput as error:
             # The request may have ended meanwhile: the next look will see that, or it times out.
             self.row = replace(self.row, why=self._of_step(f"held; {error}"))
             return
-        self._is_committed = True
-        why = self._of_step("committed")
         if self.step is not None and self.step.processor == self.unit.processor:
             # Until its stop is told: it comes after the hold, so this is no later.
             self.row = replace(self.row, stop_ms=at_ms)
-        self.row = replace(self.row, why=why)
-
-    def _forget_hold(self) -> None:
-        if self._hold is not None:
-            self._hold.forget()
+        self.row = replace(self.row, why=self._of_step("committed"))
 
     def _too_late(self) -> None:
         limit = f"within {self._chain.limits.timeout_s:g} s"

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.plans.move import (
     host_map,
     standbys_of,
 )
-from samza_dagster.orchestration.requests.step_request import STOPPING, Moment, Outcome
+from samza_dagster.orchestration.requests.step_request import STOPPING, Moment, StepRequest
 from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.tables import (
     hosts_table,
@@ -64,7 +64,7 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
 
 
 def failed(
-    op: str, outcome: Outcome, before: Sequence[HostRow], client: PlacementClient
+    op: str, outcome: StepRequest, before: Sequence[HostRow], client: PlacementClient
 ) -> dg.Failure:
     """The failure of an op whose request ended badly, with what there is to know.
 
@@ -96,14 +96,14 @@ def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
     }
 
 
-def outcome_metadata(outcome: Outcome, role: str) -> Metadata:
+def outcome_metadata(outcome: StepRequest, role: str) -> Metadata:
     """The request, its timeline and the seconds of its phases; `role`: did this op ask?"""
     return {
         "role": role or "nothing to ask",
         **request_metadata(outcome.uuid, outcome.timeline),
         "stage": outcome.stage,
         "status": outcome.status,
-        "destination": outcome.destination,
+        "destination": outcome.destination or "",
         "attempt": outcome.attempt + 1,
         **phase_seconds(outcome),
     }
@@ -151,7 +151,7 @@ def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
     return table(rows, ("step", "stage", "status", "message", "ms since request"))
 
 
-def phase_seconds(outcome: Outcome) -> dict[str, float]:
+def phase_seconds(outcome: StepRequest) -> dict[str, float]:
     """Seconds of a request's phases, and in all.
 
     `reserve` ends where the container's stop begins, with what its standby took before
@@ -168,7 +168,7 @@ def phase_seconds(outcome: Outcome) -> dict[str, float]:
     return seconds
 
 
-def first_commit_seconds(outcome: Outcome, committed_ms: int) -> dict[str, float]:
+def first_commit_seconds(outcome: StepRequest, committed_ms: int) -> dict[str, float]:
     """Seconds from where an active's stop begins to its successor's first commit.
 
     Up to the check-in by the coordinator's clock; from there by the run's, which saw the commit

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.requests import Request
 from samza_dagster.client.responses import details_of
-from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
-from samza_dagster.model import PlacementRequest, PlacementResponse, ResponseDetails, StatusCode
+from samza_dagster.errors import Refused, SamzaDagsterError
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.orchestration.plans.move import NEW_RUN
 from samza_dagster.orchestration.plans.units import Kind, UnitStep
 
@@ -45,19 +45,6 @@ def is_of_step(uuid: str, root_run_id: str, step: str) -> bool:
 
 
 @dataclass(frozen=True)
-class StepRequest:
-    """The request that a step stands at: its uuid, its attempt, what was answered so far.
-
-    `destination` is the one that it was written with; None when it is still to be written.
-    """
-
-    uuid: str
-    attempt: int
-    response: PlacementResponse | None
-    destination: str | None = None
-
-
-@dataclass(frozen=True)
 class Moment:
     """One status as it was read; `at_ms` by the coordinator's clock, ms since the epoch.
 
@@ -75,56 +62,52 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A step's request as far as it was followed; each op hands it to the next.
+class StepRequest:
+    """The request that a step stands at, as far as it was followed; each op hands it to the next.
 
-    `destination` is what was asked for, of which `deployment`; `hold`: it stops nothing before its commit.
-    `since_ms` is when the run has seen that it succeeded, by the run's own clock. `started` is the
-    processor that was started for it, on `host`.
+    `step` is the name of its step: of that, and of its attempt, its uuid is made. `destination` is what was asked
+    for, of which `deployment`; None: it is still to be written. `hold`: it stops nothing before its commit.
+    `asked_ms` is when this run has written it, `answered_ms` of when the answer is that it was found with,
+    `since_ms` when the run has seen that it succeeded, by the run's own clock. `has_stopped`: a container was
+    stopped for it. `started` is the processor that was started for it, on `host`.
     """
 
     step: str
     uuid: str
     attempt: int
-    status: str
-    message: str
-    destination: str
+    status: str = ""
+    """The newest that was read; empty: it isn't known that it was asked."""
+    message: str = ""
+    destination: str | None = None
     timeline: tuple[Moment, ...] = ()
     hold: bool = False
     asked_ms: int | None = None
+    answered_ms: int | None = None
     deployment: str = ""
     since_ms: int | None = None
+    has_stopped: bool = False
     started: str | None = None
     host: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        step: UnitStep,
-        asked: StepRequest,
-        made: PlacementRequest | Request | None = None,
-        *,
-        hold: bool = False,
-    ) -> Outcome:
-        """Return a request before it is followed; `made` is what this run has written of it."""
-        response = asked.response
-        details = details_of(response) if response else ResponseDetails()
-        first = made or response
-        return cls(
-            step=step.name,
-            uuid=asked.uuid,
-            attempt=asked.attempt,
-            status=response.status_code.value if response else "CREATED",
-            message=response.response_message if response else "",
-            destination=step.destination or asked.destination or "",
-            hold=hold,
-            asked_ms=made.timestamp if made is not None else None,
-            deployment=first.deployment_id if first is not None else "",
+    def found(cls, step: str, uuid: str, attempt: int, latest: OnRecord) -> StepRequest:
+        """Return a request as it is on record."""
+        of, to = latest.deployment_id, latest.destination_host
+        made = cls(step, uuid, attempt, destination=to, deployment=of)
+        if not isinstance(latest, PlacementResponse):
+            return made
+        details = details_of(latest)
+        return replace(
+            made,
+            status=latest.status_code.value,
+            message=latest.response_message,
+            answered_ms=latest.timestamp,
+            has_stopped=bool(details.stopped),
             started=details.started,
             host=details.host,
         )
 
-    def seen(self, response: PlacementResponse) -> Outcome:
+    def seen(self, response: PlacementResponse) -> StepRequest:
         """The same with one more status; itself when that was read before."""
         status, message = response.status_code.value, response.response_message
         at_ms = response.timestamp
@@ -141,6 +124,7 @@ class Outcome:
             message=message,
             destination=response.destination_host,
             timeline=(*self.timeline, moment),
+            has_stopped=self.has_stopped or bool(details.stopped),
             started=details.started,
             host=details.host,
         )
@@ -170,6 +154,12 @@ class Outcome:
     def has_reached(self, stage: str) -> bool:
         """Whether the action stands at this stage or beyond."""
         return ORDER.index(self.stage) >= ORDER.index(stage)
+
+    def uuid_of(self, verb: str, root_run_id: str) -> str:
+        """The uuid of its commit, or of its release."""
+        head, _, rest = self.step.partition("/")
+        step = f"{head}-{verb}/{rest}" if rest else verb
+        return request_uuid(root_run_id, step, self.attempt)
 
 
 def stage_named(stage: str | None) -> str:
@@ -231,18 +221,17 @@ def standing(
         if latest is None:
             break
         if latest.processor_id == processor_id and not has_failed(client, latest):
-            response = latest if isinstance(latest, PlacementResponse) else None
-            found = StepRequest(uuid, attempt, response, latest.destination_host)
+            found = StepRequest.found(step, uuid, attempt, latest)
         attempt += 1
     if found is not None and fits(str(found.destination)):
         return found
-    if found is not None and not (found.response and found.response.status_code.is_terminal):
+    if found is not None and not found.ended:
         raise Refused(
             f"{step} of {processor_id} to another destination: nothing else of this chain under way",
             seen=f"request {found.uuid} of an earlier run (→ {found.destination}) is under way",
             fix=f"the same again once it has ended, or destination {found.destination} to follow it",
         )
-    return StepRequest(uuid, attempt, None)
+    return StepRequest(step, uuid, attempt)
 
 
 def last_success(client: PlacementClient, root_run_id: str, step: str) -> PlacementResponse | None:
@@ -293,40 +282,6 @@ def started_anew(client: PlacementClient, root_run_id: str, step: str, standby: 
     return newest.uuid
 
 
-def ask(
-    client: PlacementClient,
-    step: UnitStep,
-    processor_id: str,
-    *,
-    asked: StepRequest,
-    hold: HeldRequest | None = None,
-    expiry_s: float | None = None,
-) -> Outcome:
-    """Ask a step's request, unless an earlier run did; it is then taken as it stands.
-
-    `hold`: its destination is held until the commit. Raises what the client raises.
-    """
-    response, made = asked.response, None
-    is_past = response is not None and (
-        response.status_code.is_terminal or bool(details_of(response).stopped)
-    )
-    if hold is not None and not is_past:
-        hold.note()
-    if response is None:
-        try:
-            made = write(
-                *(client, step, processor_id),
-                uuid=asked.uuid,
-                expiry_s=expiry_s,
-                hold=hold is not None,
-            )
-        except InvalidInput:  # nothing was written, so there is nothing to give back
-            if hold is not None:
-                hold.forget()
-            raise
-    return Outcome.of(step, asked, made, hold=hold is not None)
-
-
 def write(
     client: PlacementClient,
     step: UnitStep,
@@ -359,56 +314,6 @@ def write(
         beyond_budget=step.beyond_budget,
         allow_unknown_host=True,
     )
-
-
-@dataclass(frozen=True)
-class HeldRequest:
-    """A request that holds its destination: given back unless it is committed.
-
-    `holds` has those of the run, with the uuid of the release of each. Of `step`, the name of its own
-    step, those of the steps are made that commit and release it.
-    """
-
-    client: PlacementClient
-    root_run_id: str
-    holds: dict[str, str]
-    uuid: str
-    attempt: int
-    step: str = ""
-
-    @property
-    def is_held_only(self) -> bool:
-        """Asked for, and nothing of it was stopped."""
-        return self.uuid in self.holds
-
-    def note(self) -> None:
-        """Before it is written: a run that ends gives back what is noted."""
-        self.holds[self.uuid] = self._uuid(RELEASE)
-
-    @property
-    def commit_uuid(self) -> str:
-        """The uuid of its commit."""
-        return self._uuid(COMMIT)
-
-    def commit(self) -> None:
-        """Writes the commit, once; from then on there is nothing to give back."""
-        self.client.commit(self.uuid, uuid=self.commit_uuid)
-        self.forget()
-
-    def forget(self) -> None:
-        """There is nothing to give back any more."""
-        self.holds.pop(self.uuid, None)
-
-    def give_back(self) -> str:
-        """Releases what is held only; what became of it, or nothing where nothing was."""
-        release_uuid = self.holds.pop(self.uuid, None)
-        return release(self.client, self.uuid, release_uuid) if release_uuid else ""
-
-    def _uuid(self, verb: str) -> str:
-        head, _, rest = self.step.partition("/")
-        return request_uuid(
-            self.root_run_id, f"{head}-{verb}/{rest}" if rest else verb, self.attempt
-        )
 
 
 def release(client: PlacementClient, reservation: str, uuid: str) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import some_of
 from samza_dagster.orchestration.config import LONGEST_REASON, PROCESSOR_PATTERN, SaidConfig
-from samza_dagster.orchestration.history.names import HISTORY, KEY
+from samza_dagster.orchestration.history import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, in_each_job, job_sensor
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.plans.move import find_processor
@@ -23,7 +23,6 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import CASE, GROUP, WHO, WHY, job_tag, job_tags
-from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch.cursor import FailoverCursor
 from samza_dagster.orchestration.watch.failover import (
     FAIL_OVER,
@@ -87,9 +86,9 @@ def evaluated(
     observation, key = look(client), samza.asset_key(HISTORY)
     kept = FailoverCursor.read(one.cursor, observation.job, one.log.warning)
     kept = kept or FailoverCursor(observation.job)
-    now_ms, clock = steady_now(kept.clock, time.time_ns() // 1_000_000, *since_boot())
+    now_ms = time.time_ns() // 1_000_000
     events = history(one.instance, key, max(0, kept.read_to - READ_AGAIN))
-    judged, new = judged_now(kept.at(now_ms, clock), observation, events, settings, now_ms, key=key)
+    judged, new = judged_now(kept.at(now_ms), observation, events, settings, now_ms, key=key)
     tag = job_tag(observation.job, samza.prefix)
     asked = (one for one in judged.advice if one.verdict is FailoverVerdict.ASK)
     runs = [run_request(one, tag, samza.prefix) for one in asked]

@@ -19,7 +19,6 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table
-from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from samza_dagster.orchestration.watch.findings import (
@@ -103,13 +102,11 @@ def evaluated(one: JobTick, samza: SamzaClientResource, tick: CheckTick) -> Tick
     """Run one tick of either sensor as of now; return what it tells and keeps."""
     job, instance, partition = samza.job, one.instance, samza.partition
     kept, failed = CheckMemory.read(one.cursor, job, one.log.warning), set[str]()
-    before = kept.clock if kept is not None else ""
-    now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
+    now_ms = time.time_ns() // 1_000_000
     if kept is None and partition is None:  # what failed until now is what the instance shows
         told = {check: _newest(instance, key, check) for check, key in tick.checks.items()}
         failed = {check for check, last in told.items() if last is not None and not last.passed}
-    memory = (kept or CheckMemory(job, clock=clock)).by_clock(clock, now_ms)
-    found, memory, patience = tick.findings(memory, now_ms)
+    found, memory, patience = tick.findings(kept or CheckMemory(job), now_ms)
     memory, results = looked(memory, found, patience, now_ms, failed)
     memory, events = due(memory, results, tick.checks, instance, now_ms, partition)
     standing = sum(

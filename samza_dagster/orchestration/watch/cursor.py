@@ -99,12 +99,10 @@ class Act:
 class FailoverCursor(Versioned):
     """All that is kept of one job."""
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
 
     job: str
     looked_ms: int = 0
-    clock: str = ""
-    """What the times are by (`steady_now`)."""
     suspects: Mapping[str, Suspect] = field(default_factory=dict[str, Suspect])
     progress: Mapping[str, Progress] = field(default_factory=dict[str, Progress])
     leader: Heard | None = None
@@ -122,13 +120,12 @@ class FailoverCursor(Versioned):
     read_to: int = 0
     """Number of the newest event of Dagster's that was read."""
 
-    def at(self, now_ms: int, clock: str) -> FailoverCursor:
-        """Return the cursor by this clock: by another one, what is followed begins anew."""
-        if clock == self.clock and now_ms >= self.looked_ms:
+    def at(self, now_ms: int) -> FailoverCursor:
+        """Return the cursor as of now: where the clock was set back, what is followed begins anew."""
+        if now_ms >= self.looked_ms:
             return self
         return FailoverCursor(
             self.job,
-            clock=clock,
             acts={key: replace(a, at_ms=min(a.at_ms, now_ms)) for key, a in self.acts.items()},
             acknowledged=self.acknowledged,
             read_to=self.read_to,

@@ -74,8 +74,7 @@ class Hysteresis:
         """Return the finding after one more bad look; `at_once`: it counts now."""
         bad = min(one.bad + 1, self.looks)
         bad_ms = () if self.within_ms is None else (*one.bad_ms, now_ms)[-self.looks :]
-        # What needs no time isn't held back by a clock that was set back since it began.
-        enough = bad >= self.looks and max(0, now_ms - one.since_ms) >= self.for_ms
+        enough = bad >= self.looks and now_ms - one.since_ms >= self.for_ms
         if self.within_ms is not None and enough:
             # By the first and the last of the times: the clock may have been set back between two.
             enough = max(bad_ms) - min(bad_ms) <= self.within_ms
@@ -101,7 +100,7 @@ class LastEvaluation:
 class CheckMemory(Versioned):
     """All checks of one sensor: their findings by subject, and what was told of each."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
 
     job: str
     looked_ms: int = 0
@@ -109,8 +108,6 @@ class CheckMemory(Versioned):
         default_factory=dict[str, Mapping[str, TrackedFinding]]
     )
     evaluations: Mapping[str, LastEvaluation] = field(default_factory=dict[str, LastEvaluation])
-    clock: str = ""
-    """What the times are by (`steady_now`)."""
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
     """The hosts' clocks, as of a look that began at `clocks_ms`."""
     clocks_ms: int = 0
@@ -118,17 +115,6 @@ class CheckMemory(Versioned):
     """How far standbys' store partitions had come, oldest first."""
     registrations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Those of standalone processors (`Agreement`)."""
-
-    def by_clock(self, clock: str, now_ms: int) -> CheckMemory:
-        """Return it by this clock; on another machine patience begins anew, and what counts stays."""
-        if clock == self.clock:
-            return self
-        checks = {
-            check: {s: replace(one, since_ms=now_ms, bad=0, bad_ms=()) for s, one in found.items()}
-            for check, found in self.checks.items()
-        }
-        told = {c: replace(last, at_ms=now_ms) for c, last in self.evaluations.items()}
-        return replace(self, clock=clock, looked_ms=now_ms, checks=checks, evaluations=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +173,14 @@ def looked(
         found = {f.subject: f for f in seen}
         for subject, finding in found.items():
             old = before.get(subject) or TrackedFinding(subject, "", "", "", since_ms=now_ms)
-            now = replace(old, seen=finding.seen, fix=finding.fix, severity=finding.severity)
+            since_ms = min(old.since_ms, now_ms)  # the clock may have been set back
+            now = replace(
+                old,
+                seen=finding.seen,
+                fix=finding.fix,
+                severity=finding.severity,
+                since_ms=since_ms,
+            )
             after[subject] = rule.after_bad(now, now_ms, at_once=check in failed)
         for subject, old in before.items():
             if subject in found or subject in after:
@@ -208,6 +201,6 @@ def looked(
 
 def is_due(result: CheckResult, last: LastEvaluation | None, now_ms: int) -> bool:
     """Return whether a result is told: when it has changed, and again now and then."""
-    return (
-        last is None or last.fingerprint != result.fingerprint or now_ms - last.at_ms >= REPEAT_MS
-    )
+    if last is None or last.fingerprint != result.fingerprint:
+        return True
+    return not 0 <= now_ms - last.at_ms < REPEAT_MS

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.history.names import KEY
+from samza_dagster.orchestration.history import KEY
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cursor import Act, FailoverCursor, Suspect
 from samza_dagster.orchestration.watch.failover import Decision, FailoverVerdict

@@ -9,8 +9,7 @@ from bounce_runs import bounce, log_of, metadata, tags_of
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.operations.record import KEY, recorded
-from samza_dagster.orchestration.operations.runs import PROGRESS
+from samza_dagster.orchestration.operations.runs import KEY, PROGRESS, recorded
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
@@ -279,7 +278,7 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     def away(_: object) -> None:
         raise Unreachable("the broker", seen="no answer")
 
-    monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
+    monkeypatch.setattr("samza_dagster.orchestration.bounce.host_map", away)
     result = bounce(instance)
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)

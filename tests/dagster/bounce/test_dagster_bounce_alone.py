@@ -7,7 +7,7 @@ import pytest
 from bounce_runs import bounce, metadata
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.bounce.job import check_alone, rolling_bounce_job
+from samza_dagster.orchestration.bounce import check_alone, rolling_bounce_job
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 

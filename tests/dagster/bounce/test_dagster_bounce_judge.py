@@ -13,9 +13,9 @@ from bounce_runs import bounce, metadata
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.events import DagsterEvent
 
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce import rolling_bounce_job
 from samza_dagster.orchestration.chain import ROOT
-from samza_dagster.orchestration.operations.record import check_result
+from samza_dagster.orchestration.operations.runs import check_result
 from samza_dagster.orchestration.plans.units import BounceJudge
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from tests.rig.bounce_world import BounceWorld

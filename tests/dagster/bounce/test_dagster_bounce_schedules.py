@@ -14,9 +14,10 @@ from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.job import hindrance, rolling_bounce_job
-from samza_dagster.orchestration.bounce.schedules import (
+from samza_dagster.orchestration.bounce import (
     bounce_schedules,
+    hindrance,
+    rolling_bounce_job,
 )
 from samza_dagster.orchestration.operations import runs as bounce_runs
 from tests.rig.bounce_world import BounceWorld

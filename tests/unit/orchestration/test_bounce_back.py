@@ -17,9 +17,8 @@ from samza_dagster.client.views import (
     ProcessorView,
 )
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
-from samza_dagster.orchestration.operations.back import SETTLES_MS, BackWatch, Since
-from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import Progress, UnitStatus
+from samza_dagster.orchestration.operations.watching import SETTLES_MS, BackWatch, Since
 from samza_dagster.placement import texts
 from tests.rig.played_job import PlayedJob
 from tests.rig.worker import Calls, Worker

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
-from samza_dagster.orchestration.operations.canary import CanaryWatch
-from samza_dagster.orchestration.operations.progress import Progress, RunEnd
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import Progress, RunEnd, UnitStatus
+from samza_dagster.orchestration.operations.watching import CanaryWatch
 from samza_dagster.placement.state import PlacementAsk
 from tests.rig.bounce_world import BounceWorld
 

@@ -11,8 +11,7 @@ from test_bounce_loop import BOTH, NOT_STARTED, Book, many, plan_of, run
 
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.operations.progress import RunEnd
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import RunEnd, UnitStatus
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 from tests.rig.worker import Killed
 

@@ -12,9 +12,8 @@ from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.operations.progress import Progress, Result, RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import Progress, Result, RunEnd, UnitStatus
 from samza_dagster.orchestration.plans.bounce import RollingBounceConfig, make_plan
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import Progress, UnitStatus
 from samza_dagster.orchestration.operations.shown import progress_svg
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST

@@ -10,9 +10,14 @@ from test_bounce_loop import plan_of
 
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.client.views import JobView
-from samza_dagster.orchestration.drain.job import budget_notices, over_budget
-from samza_dagster.orchestration.operations.progress import EndedStep, Progress, Result, RunEnd
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.drain import budget_notices, over_budget
+from samza_dagster.orchestration.operations.schedule import (
+    EndedStep,
+    Progress,
+    Result,
+    RunEnd,
+    UnitStatus,
+)
 from samza_dagster.orchestration.operations.shown import (
     SHOWN,
     failures_text,

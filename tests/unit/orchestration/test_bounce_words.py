@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.schedule import RunEnd
 from samza_dagster.orchestration.text import clock
 from tests.rig.bounce_world import BounceWorld
 from tests.unit.orchestration.test_bounce_loop import NOT_STARTED, Book, plan_of, run

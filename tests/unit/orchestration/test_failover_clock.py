@@ -27,21 +27,14 @@ def test_the_cap_of_the_hour_holds_though_the_clock_is_set_back(back_ms: int) ->
     assert fleet.look() == ["ask 4"]
 
 
-def test_on_another_machine_what_is_followed_begins_anew_and_what_was_asked_stays() -> None:
-    """Its clock has nothing to do with the former one."""
-    fleet = Fleet()
-    fleet.words = {"h0": 20_000}
-    assert fleet.look() == ["ask 0"]
-    fleet.clock = "another boot"
-    fleet.words = {"h0": 20_000, "h4": 20_000}
-    assert fleet.look(1) == []
-    assert fleet.look(1) == ["block 0", "ask 4"]
-
-
 def test_what_was_asked_by_a_later_clock_is_remembered_as_a_block() -> None:
     """Only the cap is bound to the hour."""
     act = Act("0", BEGIN + 3 * DAY_MS, 7)
-    cursor = FailoverCursor("demo/1", acts={"u": act}).at(BEGIN, "now").without_old_acts(BEGIN)
+    cursor = (
+        FailoverCursor("demo/1", looked_ms=BEGIN + 1, acts={"u": act})
+        .at(BEGIN)
+        .without_old_acts(BEGIN)
+    )
     assert cursor.acts == {"u": Act("0", BEGIN, 7)}
 
 

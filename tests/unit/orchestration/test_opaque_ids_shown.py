@@ -17,8 +17,8 @@ from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
 from samza_dagster.orchestration.assets.datasets import host_cells
 from samza_dagster.orchestration.config import CatchUp
-from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.record import RunLedger
+from samza_dagster.orchestration.operations.runs import RunLedger
+from samza_dagster.orchestration.operations.schedule import Progress
 from samza_dagster.orchestration.plans.bounce import (
     RollingBounceConfig,
     UnitsPlan,

@@ -13,7 +13,7 @@ from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.chain import kept, read_back, unpacked
 from samza_dagster.orchestration.config import CatchUp
-from samza_dagster.orchestration.operations.progress import EndedStep, Progress
+from samza_dagster.orchestration.operations.schedule import EndedStep, Progress
 from samza_dagster.orchestration.operations.shown import (
     _map_and_tables,
     outcomes_table,

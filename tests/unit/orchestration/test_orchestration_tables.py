@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.requests.follow import phase_seconds
-from samza_dagster.orchestration.requests.step_request import Moment, Outcome
+from samza_dagster.orchestration.requests.step_request import Moment, StepRequest
 from samza_dagster.orchestration.show.tables import map_table, table
 
 pytestmark = pytest.mark.unit
@@ -18,8 +18,8 @@ def moment(message: str, ms: int, stage: str = "") -> Moment:
     return Moment("move", "IN_PROGRESS", message, 0, ms, stage)
 
 
-def outcome(*moments: Moment) -> Outcome:
-    return Outcome("move", "u", 0, "SUCCEEDED", "", "b", moments)
+def outcome(*moments: Moment) -> StepRequest:
+    return StepRequest("move", "u", 0, "SUCCEEDED", "", "b", moments)
 
 
 def test_the_map_marks_what_changed() -> None:

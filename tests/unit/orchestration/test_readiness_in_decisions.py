@@ -19,7 +19,7 @@ from samza_dagster.lag import (
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import CatchUp, MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
-from samza_dagster.orchestration.operations.progress import RunEnd
+from samza_dagster.orchestration.operations.schedule import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld

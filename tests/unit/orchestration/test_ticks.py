@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samza_dagster.orchestration import ticks
 from samza_dagster.orchestration.operations import step
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds
 
 pytestmark = pytest.mark.unit
 
@@ -37,14 +37,6 @@ def test_a_loop_that_is_a_little_early_leaves_no_tick_out(
     assert loops * LOOP_S + early - late >= least_seconds(interval_s)
 
 
-def test_the_clock_from_tick_to_tick_is_moved_by_no_step_of_the_wall_clock() -> None:
-    """It is the wall clock as it was first read, carried on by the time since boot."""
-    now, clock = steady_now("", 1_000_000, "boot", 50)
-    assert now == 1_000_000
-    assert steady_now(clock, 7, "boot", 5_050) == (1_005_000, clock)
-    assert steady_now(clock, 9_000_000, "boot", 5_050) == (1_005_000, clock)
-
-
 def test_a_run_counts_its_waits_by_a_clock_that_no_step_of_the_wall_clock_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -54,17 +46,3 @@ def test_a_run_counts_its_waits_by_a_clock_that_no_step_of_the_wall_clock_moves(
     monkeypatch.setattr(ticks.time, "time_ns", lambda: (began_ms + 3_600_000) * 1_000_000)
     assert 0 <= now_ms() - began_ms < 60_000
     assert now_ms is elapsed_ms is step.elapsed_ms
-
-
-@pytest.mark.parametrize("kept", ["", "other/999950", "boot/", "boot/x", "boot"])
-def test_after_another_boot_or_on_another_machine_it_begins_anew(kept: str) -> None:
-    """So it does where what was kept isn't understood."""
-    assert steady_now(kept, 2_000_000, "boot", 10) == (2_000_000, "boot/1999990")
-    assert steady_now(kept, 2_000_000, "", 0) == (2_000_000, "")
-
-
-def test_this_machine_has_a_boot_and_a_time_since() -> None:
-    """Of which the second only grows."""
-    boot, first_ms = since_boot()
-    assert since_boot()[0] == boot
-    assert since_boot()[1] >= first_ms

@@ -13,14 +13,14 @@ import pytest
 
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import StatusCode, TaskMode
-from samza_dagster.orchestration.drain.job import ACTION as DRAIN
-from samza_dagster.orchestration.moves import acting, via_standby
+from samza_dagster.orchestration.drain import ACTION as DRAIN
+from samza_dagster.orchestration.moves import acting
 from samza_dagster.orchestration.operations.work import Chain
 from samza_dagster.orchestration.plans.drain import DrainRules, drain_units
 from samza_dagster.orchestration.plans.order import Schedule
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
 from samza_dagster.orchestration.requests import step_request
-from samza_dagster.orchestration.requests.step_request import request_uuid
+from samza_dagster.orchestration.requests.step_request import StepRequest, request_uuid
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from tests.rig import lags as rig
 from tests.rig.bounce_world import BounceWorld
@@ -49,17 +49,16 @@ def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
         view=job, cancel=lambda _, uuid: cancels.append(uuid), wait=lambda *_, **__: ended
     )
     step_request.cancel(cast("Any", client), "root", "the request")
-    hold = step_request.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
-    hold.note()
+    held = StepRequest("move", "the request", 0)
     assert {
         "move": request_uuid("root", acting.MOVE, 0),
         "move, second attempt": request_uuid("root", acting.MOVE, 1),
-        "its commit": hold.commit_uuid,
-        "its release": hold.holds["the request"],
+        "its commit": held.uuid_of(step_request.COMMIT, "root"),
+        "its release": held.uuid_of(step_request.RELEASE, "root"),
         "its cancel": cancels[0],
         "a standby makes room": request_uuid("root", acting.RELOCATE, 0),
         "a standby is spun up": request_uuid("root", acting.SPIN_UP, 0),
-        "it gives its place": request_uuid("root", via_standby.GIVES_PLACE, 0),
+        "it gives its place": request_uuid("root", acting.GIVES_PLACE, 0),
         "it is removed": request_uuid("root", acting.REMOVE_STANDBY, 0),
     } == {
         "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
@@ -110,6 +109,5 @@ def test_a_bounce_finds_what_it_has_asked_for() -> None:
         "0": ("4c6a3efa-6929-59f6-a3d7-5c87260fb178", "932b9cbe-fc4d-52c1-b4cb-9fbd8e0d8761"),
         "0-0": ("cf5124d1-16e6-5a39-96ef-2c9d5f934428", "54aca7a0-dae0-57a9-8724-8baab4ece2b2"),
     }
-    hold = step_request.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "bounce/0-0")
-    hold.note()
-    assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}
+    held = StepRequest("bounce/0-0", "the request", 0)
+    assert held.uuid_of(step_request.RELEASE, "root") == "d82c4ebe-e329-535e-b136-546a574efa47"

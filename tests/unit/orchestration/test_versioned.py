@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.history.events import HistoryCursor
+from samza_dagster.orchestration.history import HistoryCursor, Position
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.watch.cursor import Act, FailoverCursor
@@ -20,7 +20,7 @@ JOB = "demo/1"
 CURSORS: dict[type[Versioned], Versioned] = {
     FailoverCursor: FailoverCursor(JOB),
     CheckMemory: CheckMemory(JOB),
-    HistoryCursor: HistoryCursor(JOB, 5, 7),
+    HistoryCursor: HistoryCursor(JOB, Position(5, 4), Position(7, 7)),
 }
 
 

@@ -47,13 +47,11 @@ class Rule:
     def look(self, *, bad: bool, now_ms: int) -> bool:
         """Whether it is over by this look."""
         if bad:
-            if not self.bad:
-                self.since_ms = now_ms
+            self.since_ms = min(self.since_ms, now_ms) if self.bad else now_ms
             self.bad.append(now_ms)
             self.good = 0
             newest = self.bad[-self.looks :]
-            stood_ms = max(0, now_ms - self.since_ms)  # the clock may have been set back
-            enough = len(newest) == self.looks and stood_ms >= self.for_ms
+            enough = len(newest) == self.looks and now_ms - self.since_ms >= self.for_ms
             near = self.within_ms is None or max(newest) - min(newest) <= self.within_ms
             self.on = self.on or (enough and near)
             return False

@@ -34,14 +34,13 @@ class Watching:
         self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
         self.cursor = FailoverCursor("demo/1")
         self.now = BEGIN
-        self.clock = ""
         self.judged = Judgement(self.cursor)
 
     def decide(self, observation: Observation) -> tuple[Decision, ...]:
         """What is new at a look now."""
         kept = FailoverCursor.read(self.cursor.to_text(), "demo/1")
         assert kept == self.cursor
-        self.judged = judge(kept.at(self.now, self.clock), observation, self.settings, self.now)
+        self.judged = judge(kept.at(self.now), observation, self.settings, self.now)
         self.cursor = self.judged.cursor
         return self.judged.advice
 

@@ -32,10 +32,8 @@ from samza_dagster.orchestration.operations.planning import (
     require_commits_readable,
     tag_run,
 )
-from samza_dagster.orchestration.operations.progress import RunEnd
-from samza_dagster.orchestration.operations.record import RunLedger
-from samza_dagster.orchestration.operations.runs import UNDER_WAY, root_of
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.runs import UNDER_WAY, RunLedger, root_of
+from samza_dagster.orchestration.operations.schedule import RunEnd, UnitStatus
 from samza_dagster.orchestration.operations.shown import (
     failures_text,
     longest_downtime,

@@ -1,20 +1,24 @@
-"""The job `rolling_bounce`: plan, bounce, summarize; in process, as all placement jobs are."""
+"""The job `rolling_bounce`: plan, bounce, summarize; and `bounces`, each a schedule of it."""
 
-# No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
+# No `from __future__ import annotations`: Dagster reads the annotations of ops and components as types.
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import dagster as dg
+from pydantic import Field, field_validator
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.history.names import BOUNCES, GROUP
-from samza_dagster.orchestration.names import asset_key
+from samza_dagster.model.naming import LAST_SEEN, with_ids
+from samza_dagster.orchestration.bounds import text
+from samza_dagster.orchestration.history import BOUNCES, GROUP
+from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.operations import runs
-from samza_dagster.orchestration.operations.canary import looked_up
 from samza_dagster.orchestration.operations.planning import (
     PLAN,
     plan_of_chain,
@@ -23,11 +27,11 @@ from samza_dagster.orchestration.operations.planning import (
     require_commits_readable,
     tag_run,
 )
-from samza_dagster.orchestration.operations.progress import RunEnd
-from samza_dagster.orchestration.operations.record import RunLedger, failed_before, known_back
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.runs import NAME
+from samza_dagster.orchestration.operations.runs import NAME, RunLedger, failed_before, known_back
+from samza_dagster.orchestration.operations.schedule import RunEnd
 from samza_dagster.orchestration.operations.shown import summary, summary_metadata
+from samza_dagster.orchestration.operations.watching import looked_up
 from samza_dagster.orchestration.plans.bounce import RollingBounceConfig, asked, describe, make_plan
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.order import paced
@@ -37,8 +41,8 @@ from samza_dagster.orchestration.requests.follow import Metadata, errors_as_fail
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
-from samza_dagster.orchestration.tags import ACTION, JOB, job_tags
-from samza_dagster.orchestration.text import natural
+from samza_dagster.orchestration.tags import ACTION, JOB, is_of_all, job_tags
+from samza_dagster.orchestration.text import in_words, natural
 
 CHECKED = 10
 RETRIES = 5
@@ -259,3 +263,122 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
             "dagster/retry_on_asset_or_op_failure": "false",
         },
     )
+
+
+SCHEDULE_PREFIX = "bounce_"
+LATEST = timedelta(hours=1)
+"""A tick that is evaluated later bounces nothing: its hours are over."""
+
+
+class ScheduledBounce(dg.Model, dg.Resolvable):
+    """A rolling bounce by cron. `settings` are fields of the job's config."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_]{1,60}$",
+        description="Letters, digits and underscores; the schedule is bounce_<name>.",
+    )
+    cron: str = Field(description="Five fields, in `timezone`.")
+    timezone: str = Field(default="UTC", description="Of cron, as Europe/Berlin.")
+    settings: Annotated[dict[str, Any], text()] = Field(
+        default={},
+        description="Fields of the job rolling_bounce: at_once: 2, ….",
+    )
+    jobs: Annotated[list[str], text()] = Field(
+        default_factory=lambda: ["*/*"],
+        description="Which of a component's jobs: <name>/<id>, or patterns of these.",
+    )
+    running: bool = Field(default=True, description="Whether it is on when it is first deployed.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(f"no time zone {value!r}; one like Europe/Berlin") from error
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _is_config(cls, value: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(value) - set(RollingBounceConfig.model_fields))
+        if unknown:
+            raise ValueError(f"rolling_bounce has no setting {', '.join(unknown)}")
+        # As it was understood: Dagster's own check of a tick's config takes no "2" for a 2.
+        read = RollingBounceConfig(**value).model_dump(mode="json")
+        return {name: read[name] for name in value}
+
+
+def bounce_schedules(
+    job: str,
+    bounces: Sequence[ScheduledBounce],
+    prefix: str = "",
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> list[dg.ScheduleDefinition]:
+    """A schedule `bounce_<name>` for each; `job` is the value of tag `samza/job`, `now` the clock."""
+    return [_schedule(job, bounce, prefix, now) for bounce in bounces]
+
+
+def _schedule(
+    job: str, bounce: ScheduledBounce, prefix: str, now: Callable[[], datetime]
+) -> dg.ScheduleDefinition:
+    settings = {
+        "reason": f"schedule {bounce.name}",
+        "requested_by": "schedule",
+        **bounce.settings,
+    }
+
+    samza = named(prefix, "samza")
+
+    def jobs_at(context: dg.ScheduleEvaluationContext) -> list[str]:
+        """The jobs to bounce of a component of several; nothing is asked where there is one."""
+        if not is_of_all(job):
+            return [""]
+        each = getattr(context.resources, samza).each()
+        return [
+            one.tag for one in each if any(fnmatchcase(one.job, of) for of in with_ids(bounce.jobs))
+        ]
+
+    @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
+        name=named(prefix, f"{SCHEDULE_PREFIX}{bounce.name}"),
+        job_name=named(prefix, NAME),
+        cron_schedule=bounce.cron,
+        execution_timezone=bounce.timezone,
+        required_resource_keys={samza} if is_of_all(job) else None,
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if bounce.running
+        else dg.DefaultScheduleStatus.STOPPED,
+        description=f"Bounces {job}: {bounce.cron} {bounce.timezone}",
+    )
+    def tick(
+        context: dg.ScheduleEvaluationContext,
+    ) -> list[dg.RunRequest] | dg.RunRequest | dg.SkipReason:
+        at = context.scheduled_execution_time
+        late = now() - at
+        if late > LATEST:  # a daemon that was away evaluates the tick that it missed last
+            return dg.SkipReason(f"it was due {in_words(late.total_seconds())} ago, at {_utc(at)}")
+        found: list[dg.RunRequest] = []
+        hindered: list[str] = []
+        for one in jobs_at(context):
+            if why := hindrance(context.instance, one or job):
+                hindered.append(f"{one}: {why}" if one else why)
+                continue
+            # By the tick's own time: a tick that is evaluated again launches nothing new.
+            found.append(
+                dg.RunRequest(
+                    run_key="/".join(part for part in (bounce.name, one, _utc(at)) if part),
+                    run_config={"ops": {"plan_bounce": {"config": settings}}},
+                    tags=job_tags(one, NAME) if one else None,
+                )
+            )
+        if hindered and found:
+            context.log.info("; ".join(hindered))
+        if not found:
+            return dg.SkipReason("; ".join(hindered) or "there is no such job")
+        return found if is_of_all(job) else found[0]
+
+    return tick
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -1,4 +1,4 @@
-"""What becomes of those that a bounce has restarted: who was back and isn't the same process, who failed.
+"""What becomes of those that a bounce has restarted: the canary is judged, the others watched until the end.
 
 Our coordinator tells what runs, and as which incarnation. Samza's AM doesn't: under it
 nobody tells that a container died after it was back.
@@ -6,22 +6,31 @@ nobody tells that a container died after it was back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import dagster as dg
+from dagster_shared.check import CheckError
+
 from samza_dagster.client.responses import details_of
+from samza_dagster.errors import InvalidInput, some_of
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
-from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.orchestration.operations.schedule import Progress, UnitStatus
+from samza_dagster.orchestration.plans.conditions import Reported
 from samza_dagster.orchestration.plans.move import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
+from samza_dagster.orchestration.plans.units import BounceJudge, UnitsPlan
+from samza_dagster.orchestration.text import clock
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
+DOWN_LOOK_MS, CANARY_LOOK_MS = 2_000, 1_000
 SETTLES_MS = 5_000
 """An answer and the state that it tells of are in two topics: so long one may lack the other."""
 _DOWN_FOR_IT = ("stopping", "starting", "fallback-source", "fallback-any")
@@ -141,9 +150,6 @@ def _has_stopped(response: PlacementResponse, p: str) -> bool:
     return p == details.started or p in details.stopped
 
 
-LOOK_MS = 2_000
-
-
 @dataclass
 class Down:
     """Those that a bounce has failed to restart, as long as they don't run.
@@ -173,7 +179,7 @@ class Down:
             elif not tells and row.failed_ms is not None and p not in self._works:
                 untold[p] = row
         if untold and now_ms >= self._due_ms:
-            self._due_ms = now_ms + LOOK_MS
+            self._due_ms = now_ms + DOWN_LOOK_MS
             self._works |= self._at_work(untold)
         why = "was stopped and nobody tells that it runs"
         return down | {p: f"{p} {why}" for p in untold if p not in self._works}
@@ -194,3 +200,137 @@ class Down:
             if works:
                 found.add(p)
         return found
+
+
+def looked_up(context: dg.OpExecutionContext, judge: BounceJudge) -> list[str]:
+    """What the plan has to say of its judge: nothing when it is one of this code location.
+
+    A run knows its own code location and what was ever evaluated, no other code location.
+    Raises `InvalidInput`, with what there is, when neither has the check.
+    """
+    key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
+    there = _of_this_location(context)
+    if there is not None and key in there:
+        return []
+    name = f"check `{judge.check}` of asset `{judge.asset}`"
+    evaluated = newest_evaluation(context.instance, key)
+    if evaluated is not None:
+        at = f"{clock(int(evaluated[1] * 1000))} UTC"
+        return [f"{name} isn't known to this code location; it was last evaluated at {at}"]
+    if there is None:
+        return [
+            f"{name} was never evaluated: whether there is such a check isn't known to this run"
+        ]
+    checks = sorted(one.name for one in there if one.asset_key == key.asset_key)
+    assets = sorted({one.asset_key.to_user_string() for one in there})
+    fix = "name one of these; one of another code location is known once it was evaluated"
+    if checks:
+        raise InvalidInput(
+            f"judge_check {judge.check!r} of asset {judge.asset}",
+            seen=f"its checks are {some_of(checks)}",
+            fix=fix,
+        )
+    raise InvalidInput(
+        f"judge_asset {judge.asset!r}",
+        seen=f"assets with checks are {some_of(assets)}" if assets else "no asset has a check",
+        fix=fix,
+    )
+
+
+def _of_this_location(context: dg.OpExecutionContext) -> AbstractSet[dg.AssetCheckKey] | None:
+    """All its checks; None in a run that was started without its code location, as in a test."""
+    try:
+        return context.repository_def.asset_graph.asset_check_keys
+    except CheckError:
+        return None
+
+
+@dataclass(frozen=True)
+class CanaryVerdict:
+    """A judge's yes, no, or None: not yet; and why."""
+
+    passed: bool | None
+    why: str
+
+
+class CanaryWatch:
+    """Judges once; `passed` is its word from then on.
+
+    `check_passed` says what the plan's asset check found since that was asked first.
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        plan: UnitsPlan,
+        check_passed: Callable[[], bool | None],
+    ) -> None:
+        self.passed: bool | None = None
+        self._client = client
+        self._plan = plan
+        self._check_passed = check_passed
+        self._began_ms: int | None = None
+        self._since: int | None = None
+        self._looked_ms = 0
+
+    def judge(self, view: JobView, rows: Mapping[str, Progress], now_ms: int) -> CanaryVerdict:
+        """The word on the canary after its bake, at most a look a second."""
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        elif now_ms - self._looked_ms < CANARY_LOOK_MS:
+            return CanaryVerdict(None, "the canary is judged")
+        self._looked_ms = now_ms
+        units = self._plan.order[: self._plan.schedule.canaries]
+        canary = [rows[p] for unit in units for p in unit.members if rows[p].back_ms is not None]
+        verdict = self._ask_check() if self._plan.judge else self._look(view, canary)
+        if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
+            verdict = CanaryVerdict(
+                False, f"{verdict.why} within {self._patience_s():g} s of the bake"
+            )
+        self.passed = verdict.passed
+        return verdict
+
+    def _patience_s(self) -> float:
+        judge, limits = self._plan.judge, self._plan.limits
+        return judge.timeout_s if judge else max(limits.verify_timeout_s, limits.lag_s, 1.0)
+
+    def _ask_check(self) -> CanaryVerdict:
+        judge = self._plan.judge
+        assert judge is not None
+        name = f"check {judge.check} of {judge.asset}"
+        # A result that was there before the bake's end says nothing of the bake.
+        said = self._check_passed()
+        if said is None:
+            return CanaryVerdict(None, f"no result of {name} since the bake")
+        return CanaryVerdict(said, f"{name} {'passed' if said else 'failed'}")
+
+    def _look(self, view: JobView, canary: list[Progress]) -> CanaryVerdict:
+        """A commit or a lag may take its time; so may a restart that somebody else asked for.
+
+        One that died by itself has failed, which ends the bounce before this does.
+        """
+        idle, limits = not_running(view), self._plan.limits
+        for row in canary:
+            found = view.processors.get(row.processor)
+            if found is None:
+                return CanaryVerdict(False, f"{row.processor} is gone")
+            if why := not_itself(row, found, idle):
+                return CanaryVerdict(None, why)
+        if self._since is None and limits.verify_timeout_s:
+            commits = [row.committed for row in canary if row.committed is not None]
+            self._since = max(commits) if commits else self._client.checkpoints_end()
+        reported = Reported.read(self._client) if limits.lag_s else Reported.by(())
+        for row in canary:
+            p, lag = row.processor, reported.lags.get(row.processor, 0)
+            since = self._since if row.mode == ACTIVE else None
+            if since is not None and not self._client.processing(p, since).processing:
+                why = f"{p} hasn't committed progress since it was back"
+            elif lag is None and not limits.is_shown_by_work(row.mode):
+                told = reported.reasons.get(p, "nobody tells")
+                why = f"how far {p} is behind isn't known: {told}"
+            elif lag is not None and lag > reported.limit(p, limits.catch_up):
+                why = f"{p} is {lag} records behind"
+            else:
+                continue
+            return CanaryVerdict(None, why)
+        return CanaryVerdict(True, "the canary runs, processes and has its lag back")

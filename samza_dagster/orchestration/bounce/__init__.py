@@ -1,1 +1,0 @@
-"""Rolling bounces: the order, the loop, the schedule."""

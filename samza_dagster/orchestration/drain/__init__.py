@@ -1,1 +1,0 @@
-"""`drain_host`: the job that empties a host."""

@@ -1,1 +1,0 @@
-"""`placement_history`: each outcome of a request as an event, once."""
