@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.client.legal_hosts import roomiest
 from samza_dagster.client.views import CLOSED_STATE, LOST_STATE
@@ -120,7 +120,7 @@ def after_failure(
     if known is not None and lost:
         # The rules learn of it once its agent has been silent for the host's time-out.
         state = state.evolve(
-            hosts=state.hosts.set(host, Host(host, fault_domain=known.fault_domain))
+            hosts=state.hosts.insert(host, Host(host, fault_domain=known.fault_domain))
         )
         at_ms += limits.host_timeout_ms
         event = HostLost(at_ms, host, state.now_ms)
@@ -239,12 +239,12 @@ def state_of(
     return JobState(
         view.job_name,
         before.deployment or "none",
-        groups=Map({gid: Group(gid, of) for gid, of in members.items()}),
-        hosts=Map(hosts),
+        groups=HashTrieMap({gid: Group(gid, of) for gid, of in members.items()}),
+        hosts=HashTrieMap(hosts),
         limits=limits,
         next_epoch=len(view.processors) + 1,
         now_ms=after.at_ms,
-        lags=Map(lags),
+        lags=HashTrieMap(lags),
     )
 
 

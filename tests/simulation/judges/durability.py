@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.codec import group_to_json, host_to_json, job_to_json
@@ -33,7 +33,7 @@ def passed_on(state: JobState) -> JobState:
         restored = restore(json.loads(json.dumps(_in_the_topic(state))), state.job)
     except MalformedRecord as error:
         raise InvariantViolated(RECORDS_RESTORE, f"refused what was written: {error}") from error
-    expected = rebuilt(replace(state, hosts=Map(hosts), lags=restored.lags))
+    expected = rebuilt(replace(state, hosts=HashTrieMap(hosts), lags=restored.lags))
     if restored != expected:
         raise InvariantViolated(RECORDS_RESTORE, f"restored: {restored}\nwritten: {expected}")
     return restored

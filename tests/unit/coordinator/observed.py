@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
@@ -49,7 +49,7 @@ MODEL = JobModel(
 )
 RUNNING = JobState(
     job="j-1",
-    groups=Map(
+    groups=HashTrieMap(
         {
             "0": Group(
                 "0",

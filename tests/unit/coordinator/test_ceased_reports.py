@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.errors import Unreachable
@@ -140,6 +140,6 @@ def test_a_successor_isnt_silent_since_its_predecessor_was() -> None:
     seconds(world, observer, 60, standby_of(world), active_of(world))
     seconds(world, observer, 130, active_of(world))
     processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
-    world.state = JobState(job="j-1", groups=Map({"0": Group("0", {"0-0": processor})}))
+    world.state = JobState(job="j-1", groups=HashTrieMap({"0": Group("0", {"0-0": processor})}))
     seconds(world, observer, PATIENCE_S - 1, active_of(world))
     assert stalls_of(world) == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.deployment import fingerprint, plan
 from samza_dagster.coordinator.effects import EffectRunner
@@ -207,7 +207,7 @@ def state(*ids: str, fencing: Fencing, orphan: bool = False) -> JobState:
         for n, incarnation in enumerate(made)
     }
     group = Group("0", processors=runs, orphans=orphans)
-    return JobState("j", groups=Map({"0": group}), limits=Limits(fencing=fencing))
+    return JobState("j", groups=HashTrieMap({"0": group}), limits=Limits(fencing=fencing))
 
 
 @pytest.mark.parametrize("orphan", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.model import naming
 from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS, RequestKind
@@ -74,9 +74,9 @@ def _state(lots: Random, group: Group) -> JobState:
     }
     return JobState(
         "demo",
-        groups=Map({group.group_id: group}),
-        hosts=Map(hosts),
-        lags=Map(lags),
+        groups=HashTrieMap({group.group_id: group}),
+        hosts=HashTrieMap(hosts),
+        lags=HashTrieMap(lags),
         limits=Limits(host_affinity=lots.random() < 0.7, max_standbys=lots.randint(1, 3)),
         now_ms=10,
     )

@@ -59,8 +59,8 @@ def with_journal(state: JobState, journal: str, boot_id: str) -> JobState:
     processors = {**group.processors, "0": active.evolve(incarnation=incarnation)}
     host = state.hosts["host-1"].evolve(journal=journal, boot_id=boot_id)
     changed: dict[str, Any] = {
-        "groups": state.groups.set("0", group.evolve(processors=processors)),
-        "hosts": state.hosts.set("host-1", host),
+        "groups": state.groups.insert("0", group.evolve(processors=processors)),
+        "hosts": state.hosts.insert("host-1", host),
     }
     return JobState(**{f: changed.get(f, getattr(state, f)) for f in JobState.__slots__})
 

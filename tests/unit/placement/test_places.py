@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.places import ranked
@@ -24,5 +24,5 @@ def test_a_place_in_a_rack_of_its_own_goes_before_one_that_is_ready_sooner() -> 
     lags = world.state.lags.update(
         {pid: Lag(pid, 10 * number, None, world.now_ms) for number, pid in enumerate(places)}
     )
-    state = world.state.evolve(hosts=Map(hosts), lags=lags)
+    state = world.state.evolve(hosts=HashTrieMap(hosts), lags=lags)
     assert ranked(Draft(state, world.now_ms).at("0"), "0") == ["0-1", "0-0", "0-2"]

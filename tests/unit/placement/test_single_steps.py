@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
@@ -139,8 +139,8 @@ def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, orphans=(orphan,))}),
-            hosts=Map({"host-1": Host("host-1", alive=True, registered=True)}),
+            groups=HashTrieMap({"0": Group("0", {"0": waiting}, orphans=(orphan,))}),
+            hosts=HashTrieMap({"host-1": Host("host-1", alive=True, registered=True)}),
             next_epoch=12,
         )
     )
@@ -152,7 +152,7 @@ def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
         processors={"0": waiting.evolve(last_end=own_end)},
         orphans=(orphan.evolve(end=own_end),),
     )
-    nothing_since = state.evolve(groups=state.groups.set("0", group))
+    nothing_since = state.evolve(groups=state.groups.insert("0", group))
     taken = step(nothing_since, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
     assert taken.state.groups["0"].processors["0"].incarnation == older
 
@@ -169,8 +169,8 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, orphans=(before, successor))}),
-            hosts=Map({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
+            groups=HashTrieMap({"0": Group("0", {"0": waiting}, orphans=(before, successor))}),
+            hosts=HashTrieMap({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
             next_epoch=12,
             now_ms=70,
         )
@@ -181,7 +181,7 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     orphans = {orphan.incarnation.epoch: orphan for orphan in taken.state.groups["0"].orphans}
     assert orphans[9].ended is Ended.LEASE
     alone = state.evolve(
-        groups=state.groups.set("0", Group("0", {"0": waiting}, orphans=(before,)))
+        groups=state.groups.insert("0", Group("0", {"0": waiting}, orphans=(before,)))
     )
     (again,) = step(alone, back).state.groups["0"].orphans
     assert again.ended is None

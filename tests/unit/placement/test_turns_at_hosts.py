@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.model import naming
 from samza_dagster.placement import host_limit
@@ -79,7 +79,12 @@ class Turns:
         hosts = {name: Host(name) for name in HOSTS}
         limits = Limits(max_actions_per_host=self.limit)
         return Draft(
-            rebuilt(JobState("demo", limits=limits, groups=Map(groups), hosts=Map(hosts))), 0
+            rebuilt(
+                JobState(
+                    "demo", limits=limits, groups=HashTrieMap(groups), hosts=HashTrieMap(hosts)
+                )
+            ),
+            0,
         )
 
     def acting(self, but: int = -1) -> list[Action]:
