@@ -137,7 +137,7 @@ class Containers:
             roster.changed.notify_all()
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
-        """See `ContainerControl`; a container that has checked in is at work. Raises `ActionFailed` for a failed start."""
+        """See `ContainerControl`. Raises `ActionFailed` when a container can't be started."""
         served = self._served(command)
         for each in command.containers:
             own = each.processor_id

@@ -53,7 +53,7 @@ class GroupPaths:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> GroupPaths:
-        """Return the paths of a job by its config: `app.name`, `app.id`, `job.name`, `job.id`, as `ZkJobCoordinatorFactory` reads them.
+        """Return the paths of a job by its config, as `ZkJobCoordinatorFactory` reads names and ids.
 
         Raises `InvalidInput` for a job without a name.
         """
