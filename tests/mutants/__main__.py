@@ -29,7 +29,6 @@ from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.patches import Mutant, copy_of_placement
 from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
-from tests.simulation.judges.violation import LAWS
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
@@ -49,16 +48,13 @@ def hunt(
     events: int,
     *,
     seed: int = FIRST_SEED,
-    by_law: bool = True,
     only: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """One hunt in a copy of its own; None is the reducer as it is.
 
-    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own,
-    so only one that names a law is hunted with them.
     With `only` no other seeds are tried.
     """
-    judges = [] if by_law else ["--invariants"]
+    judges: list[str] = []
     if mutant is not None and mutant.invariant:
         judges.append(f"--for={mutant.invariant}")
     if only is not None:
@@ -129,12 +125,11 @@ def main() -> int:
 
 def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
     def one(mutant: Mutant) -> Catch:
-        by_law = mutant.invariant in LAWS
-        found = hunt(mutant, options.events, by_law=by_law)
+        found = hunt(mutant, options.events)
         if found["invariant"] == DOES_NOT_LOAD:
             raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
         if "seed" in found:
-            _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
+            _assert_sound(found["seed"], FIRST_SEED)
         return Catch(mutant, found)
 
     with (
@@ -151,9 +146,9 @@ def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespa
     return catches
 
 
-def _assert_sound(seed: int, first: int, *, by_law: bool = True) -> None:
+def _assert_sound(seed: int, first: int) -> None:
     """Raises `UnsoundReducer` if that history breaks without a mutant: then it tells nothing."""
-    sound = hunt(None, 1, seed=first, by_law=by_law, only=(seed,))
+    sound = hunt(None, 1, seed=first, only=(seed,))
     if sound["invariant"] is not None:
         raise UnsoundReducer(f"seed {seed}: {sound['invariant']}: {sound['what']}")
 

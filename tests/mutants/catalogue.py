@@ -1,4 +1,4 @@
-"""The bugs that are planted: at least two against each invariant, and one against each law.
+"""The bugs that are planted: at least two against each invariant, and one against each other judge.
 
 They stand in `planted.bugs`: who should find one, the module of the reducer and the bug's name, then
 the lines that it takes away and those that it puts in their place, as in a patch.

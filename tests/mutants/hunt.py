@@ -1,12 +1,11 @@
 """Runs inside of a copy of the product: seeds until a rule is broken, or the bound is reached.
 
-    python hunt.py FIRST_SEED STEPS EVENTS [--invariants] [--for=NAME] [--seeds=3,17,…]
+    python hunt.py FIRST_SEED STEPS EVENTS [--for=NAME] [--seeds=3,17,…]
 
 Prints one JSON object. The bound is in events that the reducer takes, so that a busy machine
 finds the same. A history that doesn't end (by CPU time) and a reducer that raises are found too.
-With `--invariants` the ten invariants judge alone. With `--for` a history that another breaks is no
-find: the hunt goes on, and what was found first is told only if the one named finds nothing. With
-`--seeds` no other seeds are tried.
+With `--for` a history that another judge breaks is no find: the hunt goes on, and what was found
+first is told only if the one named finds nothing. With `--seeds` no other seeds are tried.
 """
 
 from __future__ import annotations
@@ -36,31 +35,17 @@ def _ring(_signal: int, _frame: FrameType | None) -> None:
     raise Endless
 
 
-def without_laws() -> None:
-    """The ten invariants alone judge, so that each finds its own."""
-    from functools import partial
-
-    from tests.simulation import driver
-    from tests.simulation.judges.invariants import InvariantJudge
-
-    vars(driver)["InvariantJudge"] = partial(InvariantJudge, by_law=False)
-
-
 def hunt(
     first: int,
     steps: int,
     most: int,
     *,
-    by_law: bool = True,
     only: tuple[int, ...] | None = None,
     named: str = "",
 ) -> dict[str, Any]:
     """What was found: invariant, seed, events of the whole hunt; invariant None if nothing was."""
     try:
         from tests.simulation.driver import simulate
-
-        if not by_law:
-            without_laws()
     except Exception:
         return {"invariant": DOES_NOT_LOAD, "what": traceback.format_exc(limit=-2), "events": 0}
     signal.signal(signal.SIGPROF, _ring)
@@ -101,8 +86,7 @@ def _steps(number: int, steps: int) -> int:
 if __name__ == "__main__":
     arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
     numbers = int(arguments[0]), int(arguments[1]), int(arguments[2])
-    laws = "--invariants" not in sys.argv
     seeds = [a.partition("=")[2] for a in sys.argv if a.startswith("--seeds=")]
     only = tuple(int(seed) for seed in seeds[0].split(",") if seed) if seeds else None
     names = [a.partition("=")[2] for a in sys.argv if a.startswith("--for=")]
-    print(json.dumps(hunt(*numbers, by_law=laws, only=only, named="".join(names))))
+    print(json.dumps(hunt(*numbers, only=only, named="".join(names))))

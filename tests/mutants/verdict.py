@@ -44,7 +44,7 @@ def wrong_catches(catches: Sequence[Catch]) -> list[str]:
 
 
 def asked_too_seldom(catalogue: Sequence[Mutant]) -> list[str]:
-    """A sentence for each judge with too few planted bugs; a law has one at least."""
+    """A sentence for each judge with too few planted bugs; one beside the invariants has one at least."""
     counts = Counter(mutant.invariant for mutant in catalogue)
     wanted = {name: AT_LEAST if name in INVARIANTS else 1 for name in JUDGES}
     return [

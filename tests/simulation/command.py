@@ -58,7 +58,6 @@ def _file(name: str, parameter: str, help_text: str, *, exists: bool = True) -> 
 )
 @_number("events", 50_000, "Events that the reducer takes, over all histories.")
 @_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
-@_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")
 @_file("replay", "script_file", "Play a script again and tell what happens.")
 @_file(
     "log",
@@ -90,7 +89,6 @@ def simulate(
     seed: int,
     events: int,
     workers: int,
-    laws_every: int,
     script_file: Path | None,
     log_file: Path | None,
     small: bool,
@@ -131,10 +129,10 @@ def simulate(
         from tests.simulation.explored import explore_small_world
 
         return explore_small_world(states, workers, troubles, report)
-    return _search(seed, events, workers, laws_every, report)
+    return _search(seed, events, workers, report)
 
 
-def _search(seed: int, events: int, workers: int, laws_every: int, report: SimulationReport) -> int:
+def _search(seed: int, events: int, workers: int, report: SimulationReport) -> int:
     from tests.simulation.campaign import run
     from tests.simulation.coverage import missing
     from tests.simulation.judges.violation import JUDGES
@@ -165,7 +163,6 @@ def _search(seed: int, events: int, workers: int, laws_every: int, report: Simul
         seed,
         events,
         workers=workers,
-        laws_every=laws_every,
         progress=progress,
         clock=time.monotonic,
         begins=end_with_parent,
@@ -198,7 +195,6 @@ def _show(result: CampaignResult, invariants: tuple[str, ...]) -> None:
             ("histories", f"{result.histories:,}"),
             ("events", f"{result.events:,}"),
             ("events that changed the state", f"{result.changes:,}"),
-            ("histories that the laws judged too", f"{result.judged_by_law:,}"),
             ("faults", f"{result.faults:,}"),
             ("seconds", f"{result.seconds:.1f}"),
             ("events a second", f"{rate:,.0f}"),

@@ -56,15 +56,11 @@ def simulate(
     steps: int,
     *,
     reducer: Reducer = step,
-    by_law: bool = True,
 ) -> SimulatedHistory:
-    """A history of about `steps` events, then the world left to settle. Same seed, same history.
-
-    Without `by_law` the ten invariants judge it alone.
-    """
+    """A history of about `steps` events, then the world left to settle. Same seed, same history."""
     lots = random.Random(seed)
     setup = skewed(draw(lots), seed)
-    judge = InvariantJudge() if by_law else InvariantJudge(by_law=False)
+    judge = InvariantJudge()
     driver = _Driver(lots, setup, seed)
     moves: list[Move] = []
     history = SimulatedHistory(seed, Script(setup, ()))

@@ -12,13 +12,17 @@ from collections.abc import Iterator
 
 from samza_dagster.placement.state import Group, Phase, Processor, Role
 from tests.simulation import happenings
-from tests.simulation.judges.stalls import APPLIED_FOR_LONG_MS, pause_ms
 from tests.simulation.moves import Move
 from tests.simulation.world import World
 
 SHARE = 0.1
 """How many histories go on so."""
 APPLIES, TAKEN_OVER, ALONE, MENDED = 0.2, 0.1, 0.2, 0.2
+_MINUTE_MS = 60_000
+_APPLIED_FOR_LONG_MS = 30 * _MINUTE_MS
+"""docs/architecture/placement.md: after that a stall is a first one."""
+_PAUSES_MS = tuple(minutes * _MINUTE_MS for minutes in (0, 0, 5, 10, 20, 40, 60))
+"""docs/architecture/placement.md: how long it runs on after its last of so many restarts."""
 _LONGEST = 150
 """So many fair moves bring a group back to where all of it runs, or the history is over."""
 
@@ -52,12 +56,12 @@ def _stall(world: World, standby: Processor, lots: random.Random) -> Iterator[Mo
     assert incarnation is not None
     last_ms = row[-1] if row else world.now_ms
     if row and lots.random() < APPLIES:
-        yield from _wait(world, last_ms + APPLIED_FOR_LONG_MS + lots.choice((1, 60_000)))
-        for_ms = world.now_ms - last_ms - APPLIED_FOR_LONG_MS + lots.choice((0, 1))
+        yield from _wait(world, last_ms + _APPLIED_FOR_LONG_MS + lots.choice((1, 60_000)))
+        for_ms = world.now_ms - last_ms - _APPLIED_FOR_LONG_MS + lots.choice((0, 1))
         yield Move("stall", (incarnation.execution_id, for_ms))
         return
     for early_ms in (1, 0):
-        yield from _wait(world, last_ms + pause_ms(len(row)) - early_ms)
+        yield from _wait(world, last_ms + _PAUSES_MS[min(len(row), len(_PAUSES_MS) - 1)] - early_ms)
         yield Move("stall", (incarnation.execution_id,))
 
 

@@ -73,7 +73,7 @@ def test_a_log_is_replayed_from_a_take_over(tmp_path: Path) -> None:
 
 def many_terms() -> list[SimulatedHistory]:
     """Five in each of which leaders are killed or paused, and replaced."""
-    drawn = (simulate(seed, 150, by_law=False) for seed in range(1, 100))
+    drawn = (simulate(seed, 150) for seed in range(1, 100))
     replaced = (h for h in drawn if sum(m.kind == "take-over" for m in h.script.moves) > 3)
     return list(itertools.islice(replaced, 5))
 

@@ -9,7 +9,6 @@ from samza_dagster.placement import explain as ex
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Group, JobState, Role
 from tests.simulation.judges.legality import reasons
-from tests.simulation.judges.refusals import of_itself
 from tests.simulation.judges.standby_places import may_give_way
 from tests.unit.placement.drawn import DESTINATIONS, NEW, states
 
@@ -108,17 +107,3 @@ def test_what_is_listed_is_what_is_forbidden() -> None:
         listed = str(told).split(" | ") if told.candidates else []
         forbidden = [str(candidate) for candidate in told.candidates if not candidate.legal]
         assert listed == (forbidden or [str(candidate) for candidate in told.candidates])
-
-
-def test_a_request_that_can_never_be_taken_is_refused_for_what_it_is() -> None:
-    """Whatever else goes on."""
-    for state, group in states(DRAWN):
-        for ask in group.queue:
-            told = ex.refusal_of_ask(state.hosts, state.limits, group, ask)
-            processor = group.processors.get(ask.processor_id)
-            if processor is None or not processor.wanted:
-                assert told is not None
-                continue
-            words = of_itself(state, group, processor.role, ask)
-            assert (told is None) == (words is None), (group, ask, told, words)
-            assert told is None or all(word in told for word in words or ())

@@ -10,9 +10,14 @@ import pytest
 from samza_dagster.placement import ownership, places, rules
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Group, Phase, Role
-from tests.simulation.judges.legality import holders, reasons, takes_place_on
+from tests.simulation.judges.legality import (
+    first_ready,
+    holders,
+    is_ready,
+    reasons,
+    takes_place_on,
+)
 from tests.simulation.judges.standby_places import may_be_taken, rank
-from tests.simulation.judges.turns import first_ready, is_ready
 from tests.unit.placement.drawn import NEW, states
 
 pytestmark = pytest.mark.unit

@@ -18,7 +18,7 @@ def test_a_planted_bug_fits_the_reducer(mutant: Mutant) -> None:
 
 
 def test_each_judge_has_bugs_that_it_should_find() -> None:
-    """An invariant two, a law one. A judge that none is planted against is named."""
+    """An invariant two, any other one. A judge that none is planted against is named."""
     assert asked_too_seldom(CATALOGUE) == []
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
     without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
