@@ -184,13 +184,6 @@ def starts_by_action(group: Group | None, processor_id: str) -> bool:
     )
 
 
-def first_ready(group: Group) -> PlacementAsk | None:
-    """The request of the queue whose turn it is."""
-    if group.action is not None or group.failover is not None:
-        return None
-    return next((ask for ask in group.queue if is_ready(group, ask)), None)
-
-
 def is_ready(group: Group, ask: PlacementAsk) -> bool:
     """Its processor is in a state that it can act on."""
     processor = group.processors.get(ask.processor_id)

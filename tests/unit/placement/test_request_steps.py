@@ -8,6 +8,7 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
+from samza_dagster.placement import texts
 from samza_dagster.placement.codec import group_to_json
 from samza_dagster.placement.commands import DeleteRequest, StopContainer, WriteResponse
 from samza_dagster.placement.reducer import step
@@ -78,3 +79,12 @@ def test_a_thousand_hosts_without_room_make_no_answer_that_cant_be_written() -> 
     assert told.status == "FAILED"
     assert len(told.message) == LONGEST_MESSAGE
     assert len(json.dumps(group_to_json(taken.state.groups["0"]))) < 2 * LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("known", "more"), [(1, ""), (40, ""), (41, " or 1 more"), (43, " or 3 more")]
+)
+def test_of_many_processors_forty_are_named(known: int, more: str) -> None:
+    """As many as one reads."""
+    names = [f"{number}-0" for number in range(known)]
+    assert texts.name_one_of(names) == f"name one of {', '.join(names[:40])}{more}"
