@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.__main__ import hunt
-from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.patches import Mutant
+from tests.mutants.catalogue import CATALOGUE, Mutant
 from tests.simulation.judges.violation import JUDGES
 
 pytestmark = pytest.mark.simulator
