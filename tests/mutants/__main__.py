@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,9 @@ def main() -> int:
     began = time.monotonic()
     found: list[dict[str, Any]] = []
     with ThreadPoolExecutor(options.workers) as pool:
-        for mutant, catch in zip(
-            mutants, pool.map(lambda one: _caught(one, options.events), mutants), strict=True
-        ):
-            found.append(_row(mutant, catch))
-            print(f"{mutant.name}: {catch['invariant'] or 'survives'}", file=sys.stderr)
+        for row in pool.map(partial(_caught, events=options.events), mutants):
+            found.append(row)
+            print(f"{row['mutant']}: {row['invariant'] or 'survives'}", file=sys.stderr)
     _tell(found)
     wrong = [row for row in found if row["invariant"] != row["expected"]]
     killed = [row for row in found if row["invariant"] is not None]
@@ -113,7 +112,7 @@ def main() -> int:
 
 
 def _caught(mutant: Mutant, events: int) -> dict[str, Any]:
-    """Raises `UnsoundReducer` if the history that shows the bug breaks without it: then it tells nothing."""
+    """What found it; raises `UnsoundReducer` if the history that shows the bug breaks without it: then it tells nothing."""
     found = hunt(mutant, events)
     if found["invariant"] == DOES_NOT_LOAD:
         raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
@@ -121,10 +120,6 @@ def _caught(mutant: Mutant, events: int) -> dict[str, Any]:
         sound = hunt(None, 1, only=found["seed"])
         if sound["invariant"] is not None:
             raise UnsoundReducer(f"seed {found['seed']}: {sound['invariant']}: {sound['what']}")
-    return found
-
-
-def _row(mutant: Mutant, found: dict[str, Any]) -> dict[str, Any]:
     file = f"samza_dagster/placement/{mutant.file}"
     return {"mutant": mutant.name, "file": file, "expected": mutant.invariant, **found}
 
