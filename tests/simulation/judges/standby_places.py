@@ -9,7 +9,6 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Role, Stage
 from tests.simulation.judges.chronicle import Chronicle
 from tests.simulation.judges.legality import (
-    Reason,
     displaced_by,
     reasons,
     subject_of,
@@ -21,24 +20,11 @@ _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
 def may_give_way(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
-    """Whether a request may ask for this standby's place now: one that runs."""
-    return standby.phase is Phase.RUNNING and may_be_taken(state, group, active, standby)
-
-
-def may_be_taken(state: JobState, group: Group, active: Processor, standby: Processor) -> bool:
-    """Whether the active could take this standby's place, where its state is, now."""
+    """Whether the active may take the place of this standby, which runs where its state is, now."""
     incarnation, pid = standby.incarnation, standby.processor_id
-    host = standby.last_seen_host if incarnation is None else incarnation.host
-    if standby.role is not Role.STANDBY or host is None or host in active.avoid_hosts:
+    if standby.role is not Role.STANDBY or standby.phase is not Phase.RUNNING:
         return False
-    if incarnation is None and not state.limits.host_affinity:
-        return False
-    if standby.phase is not Phase.RUNNING and (
-        host != standby.last_seen_host
-        or host in standby.avoid_hosts
-        or not standby.wanted
-        or not active.failed_at_ms  # a deployment's own starts are no failover
-    ):
+    if incarnation is None or incarnation.host in active.avoid_hosts:
         return False
     action = group.action
     if action is not None and action.stage not in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
@@ -46,20 +32,10 @@ def may_be_taken(state: JobState, group: Group, active: Processor, standby: Proc
             return False
         if subject_of(action) == pid and action.ask.kind is not RequestKind.PLACE:
             return False
-    return not _in_the_way(state, group, active, standby, host)
-
-
-def _in_the_way(
-    state: JobState, group: Group, active: Processor, standby: Processor, host: str
-) -> list[Reason]:
-    """What keeps an active from a standby's host once that gives way; its orphans don't.
-
-    Who is in the fault domain of a standby that is there was so before.
-    """
-    others = {pid: p for pid, p in group.processors.items() if p is not standby}
-    found = reasons(state, replace(group, processors=others), active.processor_id, host)
-    there = standby.incarnation is not None
-    return [reason for reason in found if reason.rule != "same-fault-domain" or not there]
+    # Who is in the fault domain of a standby that is there was so before.
+    others = {other: p for other, p in group.processors.items() if p is not standby}
+    found = reasons(state, replace(group, processors=others), active.processor_id, incarnation.host)
+    return all(reason.rule == "same-fault-domain" for reason in found)
 
 
 def rank(state: JobState, group: Group, standby: Processor) -> tuple[bool, int, int, int, int, str]:
