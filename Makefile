@@ -39,7 +39,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
 $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { echo "Python 3.11 to 3.13 is needed, and '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo 'not there'). Install it (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 …"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { echo "Python 3.11 to 3.14 is needed, and '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo 'not there'). Install it (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=python3.12 …"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it (Debian: apt-get install python3-venv)."; exit 2; }
 	@echo "Setting up $(VENV) (once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,4 +1,4 @@
-"""Which job on which cluster, and how to log in there: said once for the command line, the
+"""The job, its cluster and its logins, configured once for the command line, the
 component and the coordinator.
 
 Each value may stand in the configuration file, in the environment and in a flag (of the component:
@@ -30,7 +30,7 @@ SECTIONS = ("coordinator", "processor")
 
 
 class JobSettings(BaseModel):
-    """What one place may say. A field's title is what stands for its value in a command's help."""
+    """Settings of one source. A field's title is the placeholder in a command's help."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,7 +71,7 @@ class JobSettings(BaseModel):
 
 
 def described(name: str) -> str:
-    """What a setting is, for a command's help and for Dagster's UI."""
+    """Return a setting's description, for a command's help and for Dagster's UI."""
     return JobSettings.model_fields[name].description or ""
 
 
@@ -111,7 +111,7 @@ class Configuration:
         return client_config_of(surroundings)
 
     def zookeeper_settings(self) -> dict[str, str]:
-        """Of the file that `zookeeper_config` names; empty without one."""
+        """Return the content of the file that `zookeeper_config` names; empty without one."""
         return zookeeper_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
@@ -135,7 +135,7 @@ class Configuration:
 def configuration(
     flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Configuration:
-    """What file, environment and flags say; None and empty say nothing.
+    """Combine file, environment and flags; None and empty values don't count.
 
     Raises `InvalidInput` for a file that can't be read, or a name in it that is no setting.
     """
@@ -158,7 +158,7 @@ def configuration(
 
 
 def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
-    """What the job's properties say that nothing as strong says."""
+    """Return settings of the job's properties that no stronger source sets."""
     path, _, rank = said["config"]
     read = Connection.from_properties(path, _surroundings(said))
     found = {name: SaidSetting(getattr(read, name), path, rank) for name in _OF_A_JOB}
@@ -168,7 +168,7 @@ def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
 
 
 def _surroundings(said: Mapping[str, SaidSetting]) -> dict[str, str]:
-    """As if the environment alone said it all."""
+    """Return the environment that alone would give the same settings."""
     return {variable(name): value for name, (value, _, _) in said.items()}
 
 
@@ -196,7 +196,7 @@ def _read_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def table_of(section: str, flags: Collection[str]) -> dict[str, Any]:
-    """What the file says of a command's flags: its table, over the settings that have a flag there.
+    """Return a command's flags by the file: its table, over the settings that have a flag there.
 
     Raises `InvalidInput` for a name in the table that is no flag.
     """

@@ -22,7 +22,7 @@ def data_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def sandboxes_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """One directory per sandbox, by name."""
+    """Return the directory that has a directory for each sandbox."""
     return data_directory(environment) / "sandboxes"
 
 

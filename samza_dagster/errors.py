@@ -23,7 +23,7 @@ MOST_NAMED = 20
 
 
 def some_of(names: Sequence[str], between: str = ", ") -> str:
-    """As many as a message has room for, and the number of the others."""
+    """Return as many names as a message has room for, and the number of the others."""
     more = f"{between}and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return between.join(names[:MOST_NAMED]) + more
 
@@ -60,7 +60,7 @@ class SamzaDagsterError(Exception):
 
 
 class InvalidInput(SamzaDagsterError):
-    """What the caller gave can't be used; nothing was written."""
+    """The caller's input can't be used; nothing was written."""
 
     exit_code = 2
 

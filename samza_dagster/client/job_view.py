@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.client.responses import started_on
 from samza_dagster.client.state_source import CoordinatorState
@@ -252,8 +252,8 @@ def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
         state=JobState(
             base.job_name,
             state.deployment_id,
-            groups=Map(groups),
-            hosts=Map(
+            groups=HashTrieMap(groups),
+            hosts=HashTrieMap(
                 {
                     name: Host(name, alive=host.state != LOST_STATE, fault_domain=host.fault_domain)
                     for name, host in hosts.items()

@@ -1,1 +1,1 @@
-"""What concerns Java: which releases are fit, and the class that warms a container."""
+"""Java: which releases are fit, and the class that warms a container."""

@@ -1,4 +1,4 @@
-"""Which releases of Java run what this package starts: broker, containers, Spark."""
+"""Releases of Java that run broker, containers and Spark."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ WHY_NOT_NEWER = (
 
 
 def is_fit(release: int) -> bool:
-    """Whether a feature release (17 for 17.0.15) will do."""
+    """Return whether a feature release (17 for 17.0.15) is fit."""
     return OLDEST <= release <= NEWEST

@@ -43,7 +43,7 @@ def decode_entry(topic: str, record: TopicRecord) -> AuditRecord:
 
 
 def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
-    """What was written at this time or later a topic of this config must have.
+    """Return since when a topic of this config must still hold records.
 
     None where it may drop records for their size, or by a config that isn't understood.
     An hour, or a tenth of the retention if that is less, is left for the clocks of
@@ -85,7 +85,7 @@ class AuditLog:
         return tuple(decode_entry(self.topic, record) for record in found)
 
     def kept_since_ms(self) -> int | None:
-        """What was written at this time or later has to be in the topic still.
+        """Return since when the topic must still hold records.
 
         None where that isn't known, as without the right to see the topic's config.
         Raises `InvalidInput` when the topic doesn't exist, `Unreachable`.

@@ -32,7 +32,7 @@ _DEADLINE_S = 10.0
 
 @dataclass(frozen=True, order=True)
 class AclRule:
-    """One ACL, in Kafka's own words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
+    """An ACL in Kafka's words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
 
     principal: str
     permission: str
@@ -114,7 +114,7 @@ class Authorizer:
             )
 
     def own_operations(self) -> frozenset[str]:
-        """What this client may do with the cluster: `ALTER`, `DESCRIBE`, …."""
+        """Return the operations on the cluster that this client may use: `ALTER`, `DESCRIBE`, …."""
         (found,) = self._ask(
             "read this client's own rights on the cluster",
             "describe_cluster",

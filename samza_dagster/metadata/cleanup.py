@@ -1,4 +1,4 @@
-"""Which placement messages nobody needs any more. Pure: the tool and the leader use one rule."""
+"""Find placement messages that are no longer needed. Pure: the tool and the leader use one rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Removal:
-    """One message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp.
+    """A message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp.
 
     Or a `record` that can't be read as either: `uuid` is its key, and its time isn't known.
     """
@@ -32,7 +32,7 @@ class Removal:
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Return it as JSON."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""Which job on which Kafka cluster, how to log in there, and who runs it beside."""
+"""The job, its Kafka cluster, its logins, and what runs it beside."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class StreamKey(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """Who wrote the values, when (ms since the epoch), and the values themselves."""
+    """The author of values, when (ms since the epoch), and the values themselves."""
 
     host: str
     source: str
@@ -51,7 +51,7 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True)
 class Author:
-    """Whose name an envelope carries; `timestamp_ms` in ms since the epoch."""
+    """The name that an envelope carries; `timestamp_ms` in ms since the epoch."""
 
     host: str
     username: str
@@ -67,7 +67,7 @@ class Author:
 
 @dataclass(frozen=True)
 class StreamRecord:
-    """One record to write; `value` None is a deletion."""
+    """A record to write; `value` None is a deletion."""
 
     namespace: str
     key: str
@@ -161,7 +161,7 @@ def decode_envelope(data: bytes) -> Envelope:
 
 
 def decode_fields(data: bytes) -> dict[str, Any]:
-    """As `decode_envelope`, for who reads a million: `values` are texts, the rest is as it was written."""
+    """Decode as `decode_envelope`, for millions of records: `values` are texts, the rest is unchanged."""
     try:
         fields: Any = orjson.loads(data)
         values = fields["values"]
@@ -192,7 +192,7 @@ def delete(namespace: str, key: str) -> StreamRecord:
 
 
 def set_config(author: Author, key: str, value: str) -> StreamRecord:
-    """One setting of the job."""
+    """Return the record of one setting of the job."""
     return StreamRecord(SET_CONFIG, key, author.envelope({"value": value}))
 
 

@@ -1,4 +1,4 @@
-"""What a leader needs of the coordinator stream: whose it is, locality, changelogs, what is obsolete.
+"""A leader's view of the coordinator stream: owner, locality, changelogs, obsolete records.
 
 Reads what any Samza coordinator wrote; `job_model_records` gives what Samza's own
 coordinator writes for a JobModel (`JobModelHelper`, `CoordinatorStreamUtil`), as
@@ -39,7 +39,7 @@ class JobMetadata:
         return self._settings("job.name", "job.id")
 
     def deployment_id(self) -> str | None:
-        """That of whoever deployed the job last; None when it isn't there or can't be read."""
+        """Return the last deployment's id; None when it isn't there or can't be read."""
         return self._settings(DEPLOYMENT_ID).get(DEPLOYMENT_ID)
 
     def _settings(self, *keys: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _named(namespace: str, key: str, error: MalformedRecord) -> MalformedRecord:
 def job_model_records(
     job_model: JobModel, author: Author, *, deployment_id: str
 ) -> tuple[StreamRecord, ...]:
-    """What Samza writes when it deploys this JobModel.
+    """Return the records that Samza writes when it deploys this JobModel.
 
     Config (with `app.run.id`), then per task its processor and mode, per input
     partition its tasks, per task its changelog partition. No locality: containers

@@ -1,4 +1,4 @@
-"""Whose a job's topics are, and who deployed it: what stands in coordinator stream and state topic."""
+"""The owner of a job's topics and its deployer, by coordinator stream and state topic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KNOWN: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True)
 class Deployed:
-    """Who deployed the job: the coordinator stream's `app.run.id`, and ours by the state topic.
+    """The deployer of a job: the coordinator stream's `app.run.id`, and ours by the state topic.
 
     `config` is the stream's, as far as it can be read, and `tasks` counts up to the highest changelog
     partition that a task of it has.
@@ -71,7 +71,7 @@ def require_own_topics(connection: Connection) -> None:
 
 
 def read_deployed(connection: Connection) -> Deployed:
-    """What stands in the job's topics now; those that don't exist say nothing.
+    """Read the deployer from the job's topics; missing topics say nothing.
 
     A leader of ours writes both in one transaction, which may come between the two reads:
     what disagrees is read once more. Raises as `require_own_topics` does, and `InvalidInput` for a
@@ -127,7 +127,7 @@ def _stream(connection: Connection, ours: str | None) -> Deployed:
 
 
 def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
-    """What a coordinator stream says. A record that can't be read hides no other one.
+    """Return the deployer by a coordinator stream. A record that can't be read hides no other one.
 
     A run id that can't be read is whose the job was: ours if it ever was, else another's. An
     Application Master that deploys it writes one that can be.

@@ -65,7 +65,7 @@ WHOLE_TOPIC = -1
 
 
 def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreachable | None:
-    """What is known of a partition; None when there is no such partition."""
+    """Return the range of a partition, or why it can't be read; None when there is no such partition."""
     return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
@@ -77,7 +77,7 @@ def why_no_span(ranges: Ranges, topic: str, partition: int) -> str:
 
 
 class JobTopics(Protocol):
-    """What the client reads beside the metadata."""
+    """Topics that the client reads beside the metadata."""
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
         """First and next offset of every partition; topics that don't exist are left out."""
@@ -155,7 +155,7 @@ class KafkaJobTopics:
         return {**read, **lost}, ids
 
     def existing(self, topics: Collection[str]) -> set[str]:
-        """Those of the topics that exist and may be described."""
+        """Return the topics that exist and may be described."""
         with self._answered(f"describe {len(topics)} topics"):
             found, unread = _described(self._admin, topics)
             if not found:
@@ -286,7 +286,7 @@ def _partitions(
     unread: dict[tuple[str, int], KafkaError],
     ids: dict[str, str] | None = None,
 ) -> list[tuple[str, int]]:
-    """Those of the topics that exist; a topic of which they can't be read goes to `unread`, its id to `ids`."""
+    """Return the topics that exist; unreadable partitions go to `unread`, topic ids to `ids`."""
     found, errors = _described(kept, topics)
     unread |= {(topic, WHOLE_TOPIC): error for topic, error in errors.items()}
     if ids is not None:
@@ -329,7 +329,7 @@ def _answers(
     wanted: Collection[_Key],
     ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
-    """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
+    """Return the brokers' answers by futures of `ask`, and why some are missing; in `ANSWER_S`.
 
     What seems lost is asked for once more, by a new client, which has to find out who leads; and again where
     the broker hasn't yet heard of the epoch in which it leads, as just after it was fenced.

@@ -58,12 +58,12 @@ class KafkaCluster:
 
     @property
     def largest_record_bytes(self) -> int:
-        """Of one record, uncompressed: what a producer of this cluster refuses to send."""
+        """The size of the largest record, uncompressed, that a producer of this cluster sends."""
         return int(self._client_config.get(self.LARGEST, "1000000"))
 
     @property
     def compresses(self) -> bool:
-        """What producers of this cluster send may be smaller than what they are given."""
+        """Whether records of producers of this cluster may be smaller than their input."""
         of = self._client_config.get
         return (of("compression.type") or of("compression.codec") or "none") != "none"
 
@@ -127,7 +127,7 @@ class KafkaCluster:
         )
 
     def unread(self, topic: str, partition: int, error: KafkaError | None = None) -> Unreachable:
-        """What stands for a partition that couldn't be read, while others could.
+        """Return the error for a partition that couldn't be read, while others could.
 
         A negative number stands for the whole topic. Without an error none of its records came
         in time. Raises `InvalidInput` for an error that is neither a broker's absence nor a
@@ -200,7 +200,7 @@ class KafkaCluster:
         }
 
     def _note_error(self, error: KafkaError) -> None:
-        """That all brokers are down follows each reason, and is none beside it."""
+        """Note an error; "all brokers are down" follows each reason and adds nothing."""
         down = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the public name has the underscore
         at, reason = self._last_error
         if not (down and reason):
@@ -220,7 +220,7 @@ def end_admin(admin: AdminClient | None) -> None:
 
 
 def end_producer(producer: Producer | None) -> None:
-    """As `end_admin`; what isn't acknowledged yet is given up, not waited for.
+    """End a producer as `end_admin`; unacknowledged records are given up, not waited for.
 
     Not for a transactional one: its `close` waits for the brokers, minutes while they hang.
     """
@@ -238,7 +238,7 @@ def remaining_s(deadline: float) -> float:
 
 
 def share_of(left_s: float) -> float:
-    """What one question may take of the seconds that are left: half, a second at least.
+    """Return the share of the remaining seconds for one question: half, a second at least.
 
     librdkafka (2.16) puts it to the broker that it knows as a leader, for the whole time that it
     is given, also where that one is gone and another leads.
@@ -251,7 +251,7 @@ def asked_until(
     ask: Callable[[float], _Found],
     who_leads: Callable[[float], object] = lambda _: None,
 ) -> _Found:
-    """What `ask` returns, given the seconds that it may take.
+    """Return the result of `ask`, which gets the seconds that it may take.
 
     A question that fails is put again, once `who_leads` (as `ask`) has asked that anew: one that a
     leader which is gone was to answer takes its `share_of` the time and not all of it. Raises the

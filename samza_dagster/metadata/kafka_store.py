@@ -76,7 +76,7 @@ class KafkaMetadataStore:
         on_malformed: OnMalformed = log_malformed,
         committed_only: bool = False,
     ) -> Self:
-        """Of a job's coordinator stream."""
+        """Return the store of a job's coordinator stream."""
         return cls(
             connection.bootstrap_servers,
             connection.coordinator_stream_topic,

@@ -1,4 +1,4 @@
-"""What the brokers let one principal see, asked by logging in as it.
+"""The topics that brokers show to one principal, read by logging in as it.
 
 A rule is acknowledged by the controller; each broker learns it a moment later. A broker
 that shows a principal no topic at all has the rule that denies it all of them, and has
@@ -33,7 +33,7 @@ _PAUSE_S = 0.005
 
 @dataclass(frozen=True)
 class Answer:
-    """What one broker told the principal: the brokers it names (`host:port`), and whether it
+    """A broker's answer to the principal: the brokers it names (`host:port`), and whether it
     shows a topic.
     """
 
@@ -42,7 +42,7 @@ class Answer:
 
 
 def _are_all_shut(answers: Mapping[str, Answer]) -> bool:
-    """Whether no broker that leads a partition serves the principal, by answers of brokers.
+    """Return whether no broker that leads a partition serves the principal, by the brokers' answers.
 
     There are some that all refuse it, and of whom none names a broker beside them. Each of
     them has the rule, so it knows every broker that led when the rule was made; who is left
@@ -54,7 +54,7 @@ def _are_all_shut(answers: Mapping[str, Answer]) -> bool:
 
 
 def _silent(answers: Mapping[str, Answer]) -> Set[str]:
-    """Who is named and hasn't answered."""
+    """Return brokers that are named and haven't answered."""
     return frozenset[str]().union(*(each.names for each in answers.values())) - answers.keys()
 
 
@@ -72,7 +72,7 @@ def _are_shut(brokers: Set[str], answers: Mapping[str, Answer]) -> bool:
 
 @dataclass(frozen=True)
 class PrincipalView:
-    """One principal's login at a cluster.
+    """A principal's login at a cluster.
 
     `security` are librdkafka's settings of the listener, without user and password.
     """
@@ -125,7 +125,7 @@ class PrincipalView:
         *,
         topic: str | None = None,
     ) -> Mapping[str, Answer]:
-        """One of each broker, until they are enough, or all that are named, or the deadline passes.
+        """Return an answer of each broker, until they are enough, or all have answered, or the deadline passes.
 
         Raises `Unreachable` when there is none.
         """
@@ -165,7 +165,7 @@ class PrincipalView:
         return is_new
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
-        """Of the operations (`READ`, …) wanted on topics: those that it hasn't, by topic.
+        """Return operations (`READ`, …) wanted on topics that it lacks, by topic.
 
         A topic that doesn't exist yet lacks nothing.
         """
@@ -189,7 +189,7 @@ def _tells(found: Any, topic: str) -> bool:
 def lacking(
     cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]], asked: str, deadline_s: float
 ) -> dict[str, str]:
-    """Of the operations wanted on topics: those that the cluster's client hasn't, by topic.
+    """Return operations wanted on topics that the cluster's client lacks, by topic.
 
     A topic that doesn't exist yet lacks nothing. Raises `Unreachable`, about what was `asked`.
     """

@@ -22,7 +22,7 @@ def publish_config(store: MetadataStore, config: Mapping[str, str]) -> None:
 
 
 def published_config(store: MetadataStore) -> dict[str, str]:
-    """As the processor has it that started last; empty where none of ours has started.
+    """Return the config of the processor that started last; empty where none of ours has started.
 
     Raises `MalformedRecord`, `Unreachable`.
     """

@@ -88,7 +88,7 @@ def durable(replicas: int) -> dict[str, str]:
 def shortcomings(
     topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: str
 ) -> Iterator[Shortcoming]:
-    """What a topic lacks of `wanted` replicas, as many as there are brokers at most. Pure."""
+    """Yield what a topic lacks of `wanted` replicas, as many as there are brokers at most. Pure."""
     if not topic.partitions:
         return
     name = topic.name
@@ -142,7 +142,7 @@ def _out_of_sync(
 
 
 def no_write_because(kept: KeptTopics) -> str:
-    """Which of the topics take no write now that waits for its replicas, and what is needed.
+    """Return topics that accept no write now for lack of replicas, and what is needed.
 
     Empty when all do, as far as it is known. Pure.
     """
@@ -179,7 +179,7 @@ def _reassign(topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: st
 def reassignment(
     topic: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
 ) -> str:
-    """What `kafka-reassign-partitions.sh --execute` takes to give each partition the wanted replicas.
+    """Return the input of `kafka-reassign-partitions.sh --execute` that gives each partition the wanted replicas.
 
     `partitions` are the node ids of those that each has now; they stay, and its leader stays
     first. The others begin at another broker for each partition, so that all get some.
@@ -227,7 +227,7 @@ def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> Clu
 def topic_configs(
     cluster: KafkaCluster, names: Collection[str], timeout_s: float
 ) -> dict[str, dict[str, str] | None]:
-    """What holds for each topic, the brokers' defaults included; None: no right to see it.
+    """Return each topic's settings, the brokers' defaults included; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """

@@ -1,4 +1,4 @@
-"""What YARN's ResourceManager knows: its nodes, and the application that a Samza job is.
+"""YARN's ResourceManager: its nodes, and the application of a Samza job.
 
 Its REST API as Hadoop 2.10 and 3.3 serve it (`/ws/v1/cluster`), and the page `/am` of Samza's own
 Application Master, whose address it names. Read alone; what isn't understood is named, and costs
@@ -80,7 +80,7 @@ class Application:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What one ResourceManager said: nodes by host, a job's application (None: it knows none).
+    """A ResourceManager's answer: nodes by host, a job's application (None: it knows none).
 
     `odd` names what couldn't be read of it.
     """
@@ -98,7 +98,7 @@ def fetched(url: str) -> bytes:
 
 
 class ResourceManager:
-    """By its addresses (`http://host:port`), of which the first that answers as active is asked.
+    """A ResourceManager by its addresses (`http://host:port`); the first that answers as active is asked.
 
     What it says, or that it doesn't answer, holds for `HOLDS_S`: a sensor looks twice a second.
     Thread-safe.
@@ -126,7 +126,7 @@ class ResourceManager:
         return Cluster(url, nodes, application, (*odd, *more))
 
     def containers(self, application: Application) -> dict[str, tuple[str, str]]:
-        """What the application's own Application Master runs: see `parse_master`.
+        """Return the containers by the application's own Application Master: see `parse_master`.
 
         Raises `Unreachable` also where its random port can't be reached from here.
         """

@@ -76,7 +76,7 @@ class StateWriter:
 
     @property
     def leads(self) -> bool:
-        """It took over, and hasn't heard of another that did since."""
+        """Whether it took over, and hasn't heard of a later leader."""
         return self._producer is not None and not self._fenced
 
     def take_over(
@@ -209,7 +209,7 @@ class StateWriter:
             self._known_topics.add(topic)
 
     def _finish(self, deadline: float) -> None:
-        """As `commit`; a client that fails though brokers answer others is given up.
+        """Finish as `commit`; give up a client that fails though brokers answer others.
 
         librdkafka's may find no broker again, however long it lives (`kept_client`). Not where
         brokers would take no write of anybody: then it goes on by itself when enough are back.

@@ -47,7 +47,7 @@ def retained(retention_ms: int) -> dict[str, str]:
 
 
 def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
-    """What holds for the topic, the brokers' defaults included; None: no right to see it.
+    """Return the topic's settings, the brokers' defaults included; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """
@@ -91,7 +91,7 @@ class TopicSpec:
 
 
 def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[Shortcoming]:
-    """What makes a topic that is there another one than `spec`. Pure.
+    """Yield what makes an existing topic differ from `spec`. Pure.
 
     One without partitions is one that the asked broker doesn't know yet.
     """
@@ -130,7 +130,7 @@ def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[
 
 
 def _listed(value: str) -> str:
-    """As `kafka-configs.sh` takes a value with commas."""
+    """Return a value with commas as `kafka-configs.sh` takes it."""
     return f"'[{value}]'" if "," in value else value
 
 
@@ -190,7 +190,7 @@ def ensure_topic(
     config: Mapping[str, str] = COMPACTED,
     timeout_s: float = 30.0,
 ) -> bool:
-    """As `ensure_topics` of one topic that is used at once; returns whether it was created."""
+    """Create a topic as `ensure_topics`, for use at once; return whether it was created."""
     spec = TopicSpec(name, partitions, replicas, config)
     return bool(ensure_topics(cluster, [spec], used_at_once=True, timeout_s=timeout_s))
 
@@ -202,7 +202,7 @@ def _create(
     rehearse: bool,
     timeout_s: float,
 ) -> frozenset[str]:
-    """Those that weren't there; with `rehearse` those that could be made."""
+    """Create missing topics and return them; with `rehearse` those that could be created."""
     asked = f"create topics {', '.join(spec.name for spec in specs)}"
     created: set[str] = set()
     forbidden: list[str] = []
@@ -305,7 +305,7 @@ def _configs_of_known(
 def _check(
     cluster: KafkaCluster, specs: Sequence[TopicSpec], metadata: ClusterMetadata, timeout_s: float
 ) -> None:
-    """Of topics that are there; raises `InvalidInput` that names all that contradict their spec."""
+    """Check existing topics; raises `InvalidInput` that names all that contradict their spec."""
     names = [spec.name for spec in specs]
     configs = _configs_of_known(cluster, names, timeout_s)
     servers = cluster.bootstrap_servers

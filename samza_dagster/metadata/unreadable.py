@@ -1,4 +1,4 @@
-"""What can't be read among much that can: it is left out, and said."""
+"""Unreadable records among readable ones: they are left out and reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Unreadable:
-    """What can't be read in one reading, by its name: it is left out, and logged when it is news."""
+    """Unreadable parts of one reading, by name: left out, and logged when they are new."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
@@ -24,13 +24,13 @@ class Unreadable:
         self._before, self.seen = self.seen, {}
 
     def note(self, name: str, why: object) -> None:
-        """That can't be read."""
+        """Note that a part can't be read."""
         self.seen[name] = str(why)
         if self._before.get(name) != str(why):
             _log.warning("left out: %s", why)
 
     def unless(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        """What is read; None where it can't be."""
+        """Return what is read; None where it can't be."""
         try:
             return read()
         except InvalidInput as error:

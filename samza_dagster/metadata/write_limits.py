@@ -1,4 +1,4 @@
-"""What the brokers let this client write, asked before anybody is fenced and nothing is written."""
+"""Size limits for this client's writes, read from the brokers before a take-over."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _ANSWER_OF_SESSION = 1 / 6
 
 
 class NodeStat(Protocol):
-    """What ZooKeeper knows of a node: when it was made, of its newest change the number (zxid) and the time; in ms."""
+    """A node's statistics: when it was made, and number (zxid) and time of its newest change; in ms."""
 
     ctime: int
     mzxid: int
@@ -63,7 +63,7 @@ class Reading(Protocol):
 
 
 class Nodes(Protocol):
-    """What is read and written. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
+    """Reads and writes of nodes. The methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
 
     `last_zxid` is the newest transaction that the server had seen when it last answered.
     """

@@ -58,7 +58,7 @@ class GuardedSession:
 
     @property
     def last_zxid(self) -> int:
-        """As the session has it."""
+        """The session's newest transaction."""
         return self._zookeeper.last_zxid
 
     def create(

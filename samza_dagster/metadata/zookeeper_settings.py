@@ -43,7 +43,7 @@ _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
 
 class AclGrant(NamedTuple):
-    """What an ACL lets who do: `rights` as ZooKeeper counts them."""
+    """The rights of one identity in an ACL: `rights` as ZooKeeper counts them."""
 
     scheme: str
     who: str

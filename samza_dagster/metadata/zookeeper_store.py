@@ -54,7 +54,7 @@ def segments_of(value: bytes) -> tuple[bytes, ...]:
 
 
 def _value_of(stored: bytes) -> bytes | None:
-    """What `segments_of` cut, from all segments put together; None when it isn't whole."""
+    """Return the value that `segments_of` cut, from all segments; None when it isn't whole."""
     value, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
     return value if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big") == checksum else None
 
@@ -319,7 +319,7 @@ class _Watch:
                 return
 
     def _news(self) -> list[Change]:
-        """What the copies hold and wasn't told; a value that isn't whole yet is told once it is."""
+        """Return changes that weren't reported yet; a value that isn't whole is reported once it is."""
         news: list[Change] = []
         positions: dict[tuple[str, str], int] = {}
         for namespace, tree in self._trees.items():

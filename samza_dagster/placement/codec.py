@@ -135,7 +135,8 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 @cache
 def _hints(kind: type[Any]) -> dict[str, Any]:
     """Return the type of each field."""
-    return get_type_hints(kind)
+    # rpds' class takes no type parameters at run time.
+    return get_type_hints(kind, localns={"HashTrieMap": Mapping})
 
 
 def _decode_kind(value: Any, path: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.placement import journal, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
@@ -52,7 +52,7 @@ class Draft:
         self._certificates = state.certificates
         self._certificate_hash: str = state.certificate_hash
         self._certificate_at_ms: int = state.certificate_at_ms
-        self.lags: Map[str, Lag] = state.lags
+        self.lags: HashTrieMap[str, Lag] = state.lags
         self.job = state.job
         self.deployment_id = state.deployment_id
         self.grouping = state.grouping
@@ -68,7 +68,7 @@ class Draft:
         return _safe(self.job)
 
     @property
-    def hosts(self) -> Map[str, Host]:
+    def hosts(self) -> HashTrieMap[str, Host]:
         """Every known host as it is now."""
         return self._hosts
 
@@ -126,11 +126,11 @@ class Draft:
     def forget_lag(self, processor_id: str) -> None:
         """Drops a processor's sample: it is of an incarnation that is over."""
         if processor_id in self.lags:
-            self.lags = self.lags.delete(processor_id)
+            self.lags = self.lags.remove(processor_id)
 
     def put_host(self, host: Host) -> None:
         """Adds or replaces a host."""
-        self._hosts = self._hosts.set(host.host, host)
+        self._hosts = self._hosts.insert(host.host, host)
         self._index = with_host(self._index, host)
 
     def knows(self, uuid: str) -> bool:
@@ -139,26 +139,26 @@ class Draft:
 
     def remember(self, uuid: str) -> None:
         """Adds a request uuid; beyond the limit the oldest is forgotten."""
-        self._uuids = self._uuids.set(uuid, self._next_uuid)
-        order = self._index.uuid_order.set(self._next_uuid, uuid)
+        self._uuids = self._uuids.insert(uuid, self._next_uuid)
+        order = self._index.uuid_order.insert(self._next_uuid, uuid)
         self._next_uuid += 1
         while len(self._uuids) > max(0, self.limits.remembered_uuids):
             place = self._next_uuid - len(self._uuids)
-            self._uuids = self._uuids.delete(order[place])
-            order = order.delete(place)
+            self._uuids = self._uuids.remove(order[place])
+            order = order.remove(place)
         self._index = self._index._replace(uuid_order=order)
 
     def remember_refused(self, uuid: str) -> None:
         """The same for one that was answered without the reducer, unless it is known."""
         if self.knows(uuid):
             return
-        self._refused = self._refused.set(uuid, self._next_refused)
-        order = self._index.refused_order.set(self._next_refused, uuid)
+        self._refused = self._refused.insert(uuid, self._next_refused)
+        order = self._index.refused_order.insert(self._next_refused, uuid)
         self._next_refused += 1
         while len(self._refused) > max(0, self.limits.remembered_uuids):
             place = self._next_refused - len(self._refused)
-            self._refused = self._refused.delete(order[place])
-            order = order.delete(place)
+            self._refused = self._refused.remove(order[place])
+            order = order.remove(place)
         self._index = self._index._replace(refused_order=order)
 
     def emit(self, *commands: Command) -> None:
@@ -207,23 +207,20 @@ class Draft:
 
     def result(self) -> JobState:
         """The state as the step has made it."""
-        before = after = self._before.groups
-        steps = self._steps.items()
-        changed = [(key, it.found) for key, it in steps if it.found is not before.get(key)]
-        if changed:
-            with before.mutate() as groups:
-                for group_id, group in changed:
-                    earlier = before.get(group_id)
-                    if group is None:
-                        del groups[group_id]
-                    elif earlier != group:
-                        groups[group_id] = group.evolve(sequence=group.sequence + 1)
-                after = groups.finish()
+        groups = self._before.groups
+        for group_id, step in self._steps.items():
+            before, after = groups.get(group_id), step.found
+            if after is before:
+                continue
+            if after is None:
+                groups = groups.remove(group_id)
+            elif before != after:
+                groups = groups.insert(group_id, after.evolve(sequence=after.sequence + 1))
         # All fields in their order: each step ends here, and names would cost as much again.
         return JobState(
             self._before.job,
             self.deployment_id,
-            after,
+            groups,
             self._hosts,
             self.limits,
             self._next_epoch,
@@ -279,7 +276,7 @@ class GroupStep:
         return self.draft.now_ms
 
     @property
-    def hosts(self) -> Map[str, Host]:
+    def hosts(self) -> HashTrieMap[str, Host]:
         """Every known host as it is now."""
         return self.draft.hosts
 

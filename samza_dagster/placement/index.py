@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from immutables import Map
+from rpds import HashTrieMap
 
 
 class Turn(NamedTuple):
@@ -63,19 +63,19 @@ class Index(NamedTuple):
     `JobState.uuids` and `refused` by place.
     """
 
-    summaries: Map[str, Summary] = Map[str, Summary]()
-    by_id: Map[str, str] = Map[str, str]()
-    by_processor: Map[str, str] = Map[str, str]()
-    by_host: Map[str, frozenset[str]] = Map[str, frozenset[str]]()
-    deadlines: Map[str, int] = Map[str, int]()
+    summaries: HashTrieMap[str, Summary] = HashTrieMap()
+    by_id: HashTrieMap[str, str] = HashTrieMap()
+    by_processor: HashTrieMap[str, str] = HashTrieMap()
+    by_host: HashTrieMap[str, frozenset[str]] = HashTrieMap()
+    deadlines: HashTrieMap[str, int] = HashTrieMap()
     turns: tuple[Turn, ...] = ()
     asks: tuple[Ask, ...] = ()
     starting: int = 0
     acting: frozenset[str] = frozenset()
     lost_hosts: frozenset[str] = frozenset()
-    unregistered: Map[str, int] = Map[str, int]()
-    uuid_order: Map[int, str] = Map[int, str]()
-    refused_order: Map[int, str] = Map[int, str]()
+    unregistered: HashTrieMap[str, int] = HashTrieMap()
+    uuid_order: HashTrieMap[int, str] = HashTrieMap()
+    refused_order: HashTrieMap[int, str] = HashTrieMap()
 
     def groups_on(self, host: str) -> list[str]:
         """Return the groups that have a process, an orphan, a resource or a named request there."""

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.placement import ownership
 from samza_dagster.placement.index import EMPTY, Ask, Index, Summary, Turn
@@ -39,8 +39,8 @@ def rebuilt(state: JobState) -> JobState:
         index = with_host(index, host)
     return state.evolve(
         index=index._replace(
-            uuid_order=Map({place: uuid for uuid, place in state.uuids.items()}),
-            refused_order=Map({place: uuid for uuid, place in state.refused.items()}),
+            uuid_order=HashTrieMap({place: uuid for uuid, place in state.uuids.items()}),
+            refused_order=HashTrieMap({place: uuid for uuid, place in state.refused.items()}),
         )
     )
 
@@ -98,26 +98,23 @@ def follow(index: Index, touched: Mapping[str, Group | None]) -> Index:
     )
 
 
-def _put(entries: Map[str, V], name: str, value: V | None) -> Map[str, V]:
+def _put(entries: HashTrieMap[str, V], name: str, value: V | None) -> HashTrieMap[str, V]:
     """Return the entries with this one, or without it for None."""
     if value is None:
-        return entries.delete(name) if name in entries else entries
-    return entries if entries.get(name) == value else entries.set(name, value)
+        return entries.remove(name) if name in entries else entries
+    return entries if entries.get(name) == value else entries.insert(name, value)
 
 
 def _moved(
-    owners: Map[str, str], group_id: str, old: frozenset[str], new: frozenset[str]
-) -> Map[str, str]:
+    owners: HashTrieMap[str, str], group_id: str, old: frozenset[str], new: frozenset[str]
+) -> HashTrieMap[str, str]:
     """Return name → group once this group's names have changed; another may have taken one over."""
     if old == new:
         return owners
-    changed = owners.mutate()
     for name in old - new:
-        if changed[name] == group_id:
-            del changed[name]
-    for name in new - old:
-        changed[name] = group_id
-    return changed.finish()
+        if owners[name] == group_id:
+            owners = owners.remove(name)
+    return owners.update(dict.fromkeys(new - old, group_id))
 
 
 def _exchanged(entries: tuple[K, ...], gone: list[K], come: list[K]) -> tuple[K, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.codec import group_from_json, job_from_json
@@ -41,8 +41,8 @@ def restore(records: Values, job: str) -> JobState:
         replace(
             state,
             job=job,
-            groups=Map({group.group_id: group for group in groups}),
-            hosts=Map({host.host: host for host in hosts}),
+            groups=HashTrieMap({group.group_id: group for group in groups}),
+            hosts=HashTrieMap({host.host: host for host in hosts}),
             uuids=_places(records, UUID, state.next_uuid),
             refused=_places(records, REFUSED, state.next_refused),
         )
@@ -73,7 +73,7 @@ def _host(value: Mapping[str, Any]) -> Host:
     return Host(str(value["host"]), bool(value["alive"]), fault_domain=domain)
 
 
-def _places(records: Iterable[str], prefix: str, end: int) -> Map[str, int]:
+def _places(records: Iterable[str], prefix: str, end: int) -> HashTrieMap[str, int]:
     """Remembered requests in the order of their records, the newest just before `end`."""
     uuids = [key.removeprefix(prefix) for key in records if key.startswith(prefix)]
-    return Map({uuid: end - len(uuids) + place for place, uuid in enumerate(uuids)})
+    return HashTrieMap({uuid: end - len(uuids) + place for place, uuid in enumerate(uuids)})

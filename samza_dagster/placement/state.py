@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self, cast
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.lag import GOOD_FOR_MS
 from samza_dagster.model.own_requests import RequestKind
@@ -463,6 +463,12 @@ class Limits(Evolving):
     host_affinity: bool = True
 
 
+_NO_GROUPS: HashTrieMap[str, Group] = HashTrieMap()
+_NO_HOSTS: HashTrieMap[str, Host] = HashTrieMap()
+_NO_PLACES: HashTrieMap[str, int] = HashTrieMap()
+_NO_LAGS: HashTrieMap[str, Lag] = HashTrieMap()
+
+
 @dataclass(frozen=True, slots=True)
 class JobState(Evolving):
     """Everything that a decision may depend on.
@@ -481,20 +487,20 @@ class JobState(Evolving):
 
     job: str
     deployment_id: str = ""
-    groups: Map[str, Group] = field(default_factory=Map[str, Group])
-    hosts: Map[str, Host] = field(default_factory=Map[str, Host])
+    groups: HashTrieMap[str, Group] = _NO_GROUPS
+    hosts: HashTrieMap[str, Host] = _NO_HOSTS
     limits: Limits = Limits()
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
-    uuids: Map[str, int] = field(default_factory=Map[str, int])
+    uuids: HashTrieMap[str, int] = _NO_PLACES
     next_uuid: int = 0
     certificates: int = 0
     certificate_hash: str = ""
     grouping: str = ""
     regrouped_epoch: int = 0
-    lags: Map[str, Lag] = field(default_factory=Map[str, Lag])
-    refused: Map[str, int] = field(default_factory=Map[str, int])
+    lags: HashTrieMap[str, Lag] = _NO_LAGS
+    refused: HashTrieMap[str, int] = _NO_PLACES
     next_refused: int = 0
     certificate_at_ms: int = 0
     index: Index = field(default=EMPTY, compare=False, repr=False)

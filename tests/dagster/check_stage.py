@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -63,7 +64,8 @@ class Stage:
 def on_stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """One of each test's own; the sensors tell the world's time."""
     world = LOOKOUTS["here"] = Lookout()
-    monkeypatch.setattr(checks.time, "time_ns", lambda: world.now_ms * 1_000_000)
+    clock = SimpleNamespace(time_ns=lambda: world.now_ms * 1_000_000)
+    monkeypatch.setattr(checks, "time", clock)  # not for Dagster, which dates its events by its own
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stage(world, instance)
     LOOKOUTS.clear()

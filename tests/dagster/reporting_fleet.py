@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from fleet import ACTIVES, AUTHOR, HOSTS, Fleet, Member, members
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.metadata import StateWriter, ensure_topic
 from samza_dagster.metadata import coordinator_stream as stream
@@ -203,7 +203,7 @@ class ReportingFleet(Fleet):
 
     def _write_state(self) -> None:
         groups = self._groups()
-        job = JobState(f"{self.name}/1", "run-1", groups=Map(groups), next_epoch=2)
+        job = JobState(f"{self.name}/1", "run-1", groups=HashTrieMap(groups), next_epoch=2)
         self._commit(
             [
                 ("job", {"state": codec.job_to_json(job)}),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.placement.events import Event
 from samza_dagster.placement.indexing import rebuilt
@@ -57,7 +57,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
         return f"{run[1]}-{re.sub('[^A-Za-z0-9._]', '_', pid)}-{run[3]}"
     if isinstance(value, Mapping):
         entries = {names.get(key, key): renamed(entry, names) for key, entry in value.items()}
-        return Map(entries) if isinstance(value, Map) else entries
+        return HashTrieMap(entries) if isinstance(value, HashTrieMap) else entries
     if dataclasses.is_dataclass(value):
         changed = {
             f.name: renamed(getattr(value, f.name), names)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from immutables import Map
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from rpds import HashTrieMap
 
 from samza_dagster.agent import metrics as agent_metrics
 from samza_dagster.cli.main import cli
@@ -41,8 +41,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     standby = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(1, "e", "h", "r"))
     state = JobState(
         "j-1",
-        groups=Map({"0": Group("0", Map({"0-0": standby}))}),
-        lags=Map({"0-0": Lag("0-0", 12, 500, 0)}),
+        groups=HashTrieMap({"0": Group("0", HashTrieMap({"0-0": standby}))}),
+        lags=HashTrieMap({"0-0": Lag("0-0", 12, 500, 0)}),
     )
     pages = [render(JobMetrics(state, {}, leader_epoch=1, now_ms=0))]
     supervisor, link = linked(tmp_path_factory.mktemp("agent"))

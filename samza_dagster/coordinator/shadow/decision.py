@@ -1,4 +1,4 @@
-"""What our coordinator would have done: the reducer itself, asked about a picture. Pure.
+"""Ask the reducer itself, about a picture, what our coordinator would have done. Pure.
 
 The picture becomes a state in which all containers run. One event goes into the reducer, and a cluster
 that has room and answers at once gives it what it requests. So the rules are those of production; only
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.client.legal_hosts import roomiest
 from samza_dagster.client.views import CLOSED_STATE, LOST_STATE
@@ -79,7 +79,7 @@ ONTO_STANDBY = Figure(2.8, f"{_TABLE}: planned move onto the standby")
 
 @dataclass(frozen=True)
 class Decision:
-    """What ours would have done with a container, and what that costs as far as it was measured.
+    """The decision of our coordinator about a container, and its cost as far as that was measured.
 
     `lag` is the standby's in records, None where it isn't known. `with_state`: the container finds its
     state on the host. `waits_s` is how long the rules wait before the start is released (a host has to
@@ -120,7 +120,7 @@ def after_failure(
     if known is not None and lost:
         # The rules learn of it once its agent has been silent for the host's time-out.
         state = state.evolve(
-            hosts=state.hosts.set(host, Host(host, fault_domain=known.fault_domain))
+            hosts=state.hosts.insert(host, Host(host, fault_domain=known.fault_domain))
         )
         at_ms += limits.host_timeout_ms
         event = HostLost(at_ms, host, state.now_ms)
@@ -239,12 +239,12 @@ def state_of(
     return JobState(
         view.job_name,
         before.deployment or "none",
-        groups=Map({gid: Group(gid, of) for gid, of in members.items()}),
-        hosts=Map(hosts),
+        groups=HashTrieMap({gid: Group(gid, of) for gid, of in members.items()}),
+        hosts=HashTrieMap(hosts),
         limits=limits,
         next_epoch=len(view.processors) + 1,
         now_ms=after.at_ms,
-        lags=Map(lags),
+        lags=HashTrieMap(lags),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.metadata import Connection, ensure_topic
@@ -241,7 +241,7 @@ def standby(number: int) -> tuple[str, Group]:
     return str(number), Group(str(number), {processor_id: processor})
 
 
-STATE = JobState(job="j-1", groups=Map(dict(standby(number) for number in (0, 1))))
+STATE = JobState(job="j-1", groups=HashTrieMap(dict(standby(number) for number in (0, 1))))
 MODEL = JobModel(
     config={},
     containers={

@@ -57,7 +57,7 @@ def judge_restart(
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart says something else")
     if {g: _unnumbered(group) for g, group in second.state.groups.items()} != {
         g: _unnumbered(group) for g, group in after.groups.items()
-    } or second.state.hosts != after.hosts:
+    } or dict(second.state.hosts) != dict(after.hosts):
         raise InvariantViolated(RECOVERY_EQUIVALENT, "a second restart changes the state again")
 
 

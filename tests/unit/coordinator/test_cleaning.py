@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.metadata.state_topic import Snapshot
@@ -43,8 +43,8 @@ def test_old_answers_go_and_what_waits_or_is_young_stays() -> None:
         value = failed(uuid, 0).to_json().encode()
         store.put(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}", value)
     store.put(PLACEMENT_NAMESPACE, f"no-uuid.{RESPONSE}", b"x")
-    group = Group("0", Map(), queue=(PlacementAsk(QUEUED, "run-1", "0", "h", 0),))
-    state = JobState("j", deployment_id="run-1", groups=Map({"0": group}))
+    group = Group("0", HashTrieMap(), queue=(PlacementAsk(QUEUED, "run-1", "0", "h", 0),))
+    state = JobState("j", deployment_id="run-1", groups=HashTrieMap({"0": group}))
     cleaner = FinishedMessages(store, Reader(), older_than_ms=5_000)  # pyright: ignore[reportArgumentType]
     records, stream_records = cleaner.removals(state, 10_000)
     assert records == [(f"response/{OLD}", None)]

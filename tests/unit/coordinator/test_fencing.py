@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.coordinator import leadership
@@ -223,7 +223,7 @@ def state(*ids: str, fencing: Fencing, orphan: bool = False) -> JobState:
         for n, incarnation in enumerate(made)
     }
     group = Group("0", processors=runs, orphans=orphans)
-    return JobState("j", groups=Map({"0": group}), limits=Limits(fencing=fencing))
+    return JobState("j", groups=HashTrieMap({"0": group}), limits=Limits(fencing=fencing))
 
 
 @pytest.mark.parametrize("orphan", [False, True])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
@@ -60,7 +60,7 @@ MODEL = JobModel(
 )
 RUNNING = JobState(
     job="j-1",
-    groups=Map(
+    groups=HashTrieMap(
         {
             "0": Group(
                 "0",
@@ -412,7 +412,7 @@ def test_another_incarnation_has_its_own_time() -> None:
     observer = world.observer()
     minutes(world, observer, 3, lambda: world.report(None, execution_id="e0"))
     processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
-    world.state = JobState(job="j-1", groups=Map({"0": Group("0", {"0-0": processor})}))
+    world.state = JobState(job="j-1", groups=HashTrieMap({"0": Group("0", {"0-0": processor})}))
     minutes(world, observer, 3, lambda: world.report(3, execution_id="e1"))
     assert stalls_of(world) == []
     minutes(world, observer, 1, lambda: world.report(world.end - 1, execution_id=""))
@@ -588,6 +588,6 @@ def test_a_successor_isnt_silent_since_its_predecessor_was() -> None:
     seconds(world, observer, 60, standby_of(world), active_of(world))
     seconds(world, observer, 130, active_of(world))
     processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
-    world.state = JobState(job="j-1", groups=Map({"0": Group("0", {"0-0": processor})}))
+    world.state = JobState(job="j-1", groups=HashTrieMap({"0": Group("0", {"0-0": processor})}))
     seconds(world, observer, PATIENCE_S - 1, active_of(world))
     assert stalls_of(world) == []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from immutables import Map
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.metrics import COUNTERS, JobMetrics, render
 from samza_dagster.placement.state import (
@@ -55,7 +55,7 @@ def test_counters_count_and_gauges_are_the_states() -> None:
     incarnation = Incarnation(1, "e", "h1", "r")
     group = Group(
         "0",
-        Map(
+        HashTrieMap(
             {
                 "0": Processor("0", Role.ACTIVE, Phase.RUNNING, incarnation),
                 "0-0": Processor(
@@ -67,10 +67,10 @@ def test_counters_count_and_gauges_are_the_states() -> None:
     )
     state = JobState(
         "j-1",
-        groups=Map({"0": group}),
-        hosts=Map({"h1": Host("h1"), "h2": Host("h2", alive=False)}),
+        groups=HashTrieMap({"0": group}),
+        hosts=HashTrieMap({"h1": Host("h1"), "h2": Host("h2", alive=False)}),
         limits=Limits(retry_count=2, retry_window_ms=5_000),
-        lags=Map({"0-0": Lag("0-0", 12, None, 0)}),
+        lags=HashTrieMap({"0-0": Lag("0-0", 12, None, 0)}),
     )
     seen = samples(state, {"failovers-to-standby": 3, "odd-one": 1})
     assert seen["samza_dagster_failovers_to_standby_total",] == 3
@@ -89,7 +89,7 @@ def test_counters_count_and_gauges_are_the_states() -> None:
 def test_the_age_of_a_lag_tells_one_that_is_no_more_reported() -> None:
     """In seconds, of each whose lag is told; never negative."""
     lags = (Lag("0-0", 12, None, 8_500), Lag("0-1", 0, 0, 10_001), Lag("0-2", None, None, 0))
-    state = JobState("j-1", lags=Map({lag.processor_id: lag for lag in lags}))
+    state = JobState("j-1", lags=HashTrieMap({lag.processor_id: lag for lag in lags}))
     seen = samples(state, {})
     aged = {key[1]: value for key, value in seen.items() if key[0].endswith("lag_age_seconds")}
     assert aged == {"0-0": 1.5, "0-1": 0}
@@ -101,7 +101,7 @@ def test_a_standby_of_which_nothing_is_known_shows_unlike_one_that_reports() -> 
     """
     group = Group(
         "0",
-        Map(
+        HashTrieMap(
             {
                 name: Processor(name, Role.STANDBY, phase, Incarnation(1, "e", "h1", "r"))
                 for name, phase in {
@@ -117,7 +117,9 @@ def test_a_standby_of_which_nothing_is_known_shows_unlike_one_that_reports() -> 
         Lag("unread", None, None, 9_000),
     )
     state = JobState(
-        "j-1", groups=Map({"0": group}), lags=Map({lag.processor_id: lag for lag in lags})
+        "j-1",
+        groups=HashTrieMap({"0": group}),
+        lags=HashTrieMap({lag.processor_id: lag for lag in lags}),
     )
     seen = samples(state, {})
     unknown = {key[1]: v for key, v in seen.items() if key[0].endswith("standby_lag_unknown")}

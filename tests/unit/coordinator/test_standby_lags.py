@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.standby_lags import (
     StandbyLags,
@@ -172,5 +172,5 @@ def test_only_standbys_that_run_are_asked_of() -> None:
         "0-1": Processor("0-1", Role.STANDBY, Phase.STARTING, incarnation),
         "0-2": Processor("0-2", Role.STANDBY, Phase.WAITING),
     }
-    state = JobState(job="j", groups=Map({"0": Group("0", processors)}))
+    state = JobState(job="j", groups=HashTrieMap({"0": Group("0", processors)}))
     assert running_standbys(state) == {"0-0": "e3"}

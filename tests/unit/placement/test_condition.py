@@ -90,6 +90,6 @@ def test_queued_requests_are_listed_also_without_an_action() -> None:
     world = running(limits=QUICK)
     group = world.state.groups["0"]
     queued = replace(group, queue=(ask("0", "host-3", uuid="u7"),))
-    document = told(replace(world.state, groups=world.state.groups.set("0", queued)))
+    document = told(replace(world.state, groups=world.state.groups.insert("0", queued)))
     assert document["actions"] == {}
     assert document["queued"] == [{"uuid": "u7", "processor_id": "0", "destination": "host-3"}]

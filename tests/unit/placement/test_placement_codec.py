@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
@@ -38,10 +38,10 @@ jobs = st.builds(
     deployment_id=names,
     limits=st.builds(Limits),
     certificate_hash=names,
-    groups=st.just(Map()),
-    hosts=st.just(Map()),
-    uuids=st.just(Map()),
-    lags=st.just(Map()),
+    groups=st.just(HashTrieMap()),
+    hosts=st.just(HashTrieMap()),
+    uuids=st.just(HashTrieMap()),
+    lags=st.just(HashTrieMap()),
     index=st.just(Index()),
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from immutables import Map
+from rpds import HashTrieMap
 
 from samza_dagster.coordinator.durable import changed
 from samza_dagster.model.own_requests import RequestKind
@@ -160,8 +160,8 @@ def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, orphans=(orphan,))}),
-            hosts=Map({"host-1": Host("host-1", alive=True, registered=True)}),
+            groups=HashTrieMap({"0": Group("0", {"0": waiting}, orphans=(orphan,))}),
+            hosts=HashTrieMap({"host-1": Host("host-1", alive=True, registered=True)}),
             next_epoch=12,
         )
     )
@@ -173,7 +173,7 @@ def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
         processors={"0": waiting.evolve(last_end=own_end)},
         orphans=(orphan.evolve(end=own_end),),
     )
-    nothing_since = state.evolve(groups=state.groups.set("0", group))
+    nothing_since = state.evolve(groups=state.groups.insert("0", group))
     taken = step(nothing_since, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
     assert taken.state.groups["0"].processors["0"].incarnation == older
 
@@ -190,8 +190,8 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, orphans=(before, successor))}),
-            hosts=Map({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
+            groups=HashTrieMap({"0": Group("0", {"0": waiting}, orphans=(before, successor))}),
+            hosts=HashTrieMap({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
             next_epoch=12,
             now_ms=70,
         )
@@ -202,7 +202,7 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     orphans = {orphan.incarnation.epoch: orphan for orphan in taken.state.groups["0"].orphans}
     assert orphans[9].ended is Ended.LEASE
     alone = state.evolve(
-        groups=state.groups.set("0", Group("0", {"0": waiting}, orphans=(before,)))
+        groups=state.groups.insert("0", Group("0", {"0": waiting}, orphans=(before,)))
     )
     (again,) = step(alone, back).state.groups["0"].orphans
     assert again.ended is None
@@ -415,8 +415,8 @@ def with_journal(state: JobState, journal: str, boot_id: str) -> JobState:
     processors = {**group.processors, "0": active.evolve(incarnation=incarnation)}
     host = state.hosts["host-1"].evolve(journal=journal, boot_id=boot_id)
     changed: dict[str, Any] = {
-        "groups": state.groups.set("0", group.evolve(processors=processors)),
-        "hosts": state.hosts.set("host-1", host),
+        "groups": state.groups.insert("0", group.evolve(processors=processors)),
+        "hosts": state.hosts.insert("host-1", host),
     }
     return JobState(**{f: changed.get(f, getattr(state, f)) for f in JobState.__slots__})
 
@@ -503,5 +503,5 @@ def test_a_place_in_a_rack_of_its_own_goes_before_one_that_is_ready_sooner() -> 
     lags = world.state.lags.update(
         {pid: Lag(pid, 10 * number, None, world.now_ms) for number, pid in enumerate(places)}
     )
-    state = world.state.evolve(hosts=Map(hosts), lags=lags)
+    state = world.state.evolve(hosts=HashTrieMap(hosts), lags=lags)
     assert ranked(Draft(state, world.now_ms).at("0"), "0") == ["0-1", "0-0", "0-2"]

@@ -101,7 +101,7 @@ def test_a_leader_whose_clock_is_behind_doesnt_wait_for_it() -> None:
     changed = replace(
         group, processors={**group.processors, "0-0": replace(processor, stalled_at_ms=ahead)}
     )
-    state = rebuilt(replace(world.state, groups=world.state.groups.set("0", changed)))
+    state = rebuilt(replace(world.state, groups=world.state.groups.insert("0", changed)))
     assert processor.incarnation is not None
     told = ev.StandbyStalled(world.now_ms, processor.incarnation.execution_id, "", NOTICED_MS)
     assert any(isinstance(c, cmd.StopContainer) for c in step(state, told).commands)
