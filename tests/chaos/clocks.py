@@ -1,4 +1,8 @@
-"""The wall clocks of a sandbox's hosts: each is wrong from the start, and may be set meanwhile."""
+"""The wall clocks of a sandbox's hosts: each is wrong from the start, and may be set meanwhile.
+
+libfaketime, from the distribution's package without installing it, stands between a process and
+the C library. Elapsed clocks are left as they are, and with them every wait for a length of time.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """The log that a coordinator keeps, one JSON object a line, and its replay.
 
-A term begins with a line of what its leader restored (`term_start.py`); each line after it
+A term begins with a line of what its leader restored (`TermStart`); each line after it
 is `{"version": 1, "event": {...}, "state": "<digest after it>", "term": <the leader's epoch>}`,
-written before the step is committed (`samza_dagster/coordinator/recording.py`)."""
+written before the step is committed (`samza_dagster/coordinator/recording.py`). Decoding is strict: an unknown kind or field, or a
+wrong type, is refused.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,13 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class TermStart:
-    """The line read back: `stored` is what the records hold, `state` what is led on."""
+    """How a term begins in a log: with the records that its leader read, and what that must be.
+
+    The line is `{"version": 1, "job": ..., "term": <the leader's epoch>, "records": {...},
+    "limits": {...}, "state": "<digest>"}`: the records of the state topic by key, restored by
+    the code that does so in production, and the limits that the leader goes by. A new job
+    has no records. `stored` is what the records hold, `state` what is led on.
+    """
 
     term: int
     stored: JobState

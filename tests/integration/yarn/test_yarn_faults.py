@@ -1,4 +1,9 @@
-"""Twenty faults of a job on a real YARN, each told by `auto_failover` in time, and nothing else."""
+"""Twenty faults of a job on a real YARN, each told by `auto_failover` in time, and nothing else.
+
+Those of a container come in two waves of six: of the groups 0 and 2 active and standby, of 1 and 3
+the standby's restore thread, and then the other way round. In a ring of hosts each has a container
+that goes on then, so that none of them looks sick.
+"""
 
 from __future__ import annotations
 

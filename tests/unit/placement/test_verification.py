@@ -403,7 +403,8 @@ def test_the_work_grows_with_the_history_not_with_its_square() -> None:
     assert time.monotonic() - began < 10 * PACE
 
 
-# Every history of `histories.txt`: what `verify` finds in it.
+# Every history of `histories.txt`. Its records have the numbers, hashes and digests that they
+# should: a forger who knows the rules.
 
 LEFT = 9
 """The number of the first record of a history that is cut."""
