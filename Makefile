@@ -179,7 +179,7 @@ test-packaging: $(STAMP) java ## the wheel in empty environments, with nothing a
 
 simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
-	@$(BIN)/python -m tests.simulation --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
+	@$(BIN)/python -m tests.simulation --events $(EVENTS) --workers 2 --report $(or $(RESULT),$(RESULTS)/simulation.json)
 
 simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone processors over a ZooKeeper that fails, in virtual time (15 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/standalone.json))

@@ -1,7 +1,6 @@
 """`make mutants`: each planted bug against the simulator alone, and a table.
 
-The exit code is 1 if one survives or only others than the invariant that it names find it, or if
-an invariant has fewer than two.
+The exit code is 1 if one survives, or if only others than the judge that it names find it.
 
 python -m tests.mutants [NAME …] [--events N] [--json FILE]
 """
@@ -16,24 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from tests.mutants.catalogue import CATALOGUE
+from tests.mutants.catalogue import CATALOGUE, Mutant, copy_of_placement
 from tests.mutants.hunt import DOES_NOT_LOAD
-from tests.mutants.patches import Mutant, copy_of_placement
-from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
-from tests.simulation.judges.violation import LAWS
 
 HUNT = Path(__file__).parent / "hunt.py"
-FIRST_SEED = 1
-STEPS = 250
 # A hunt that takes longer is taken for one that never ends: many times what it needs alone.
 LONGEST_HUNT_S = 1_800
 SLOWEST_EVENTS_PER_S = 50
@@ -44,48 +37,29 @@ class UnsoundReducer(Exception):
     """The reducer as it is breaks a rule: no mutant says anything before that is mended."""
 
 
-def hunt(
-    mutant: Mutant | None,
-    events: int,
-    *,
-    seed: int = FIRST_SEED,
-    by_law: bool = True,
-    only: tuple[int, ...] | None = None,
-) -> dict[str, Any]:
-    """One hunt in a copy of its own; None is the reducer as it is.
+def hunt(mutant: Mutant | None, events: int, *, only: int | None = None) -> dict[str, Any]:
+    """One hunt in a copy of its own, what `hunt.py` printed; None is the reducer as it is.
 
-    Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own,
-    so only one that names a law is hunted with them.
-    With `only` no other seeds are tried.
+    With `only` no other seed is tried.
     """
-    judges = [] if by_law else ["--invariants"]
-    if mutant is not None and mutant.invariant:
-        judges.append(f"--for={mutant.invariant}")
-    if only is not None:
-        judges.append("--seeds=" + ",".join(map(str, only)))
+    named = "" if mutant is None else mutant.invariant
+    arguments = [str(events), named, "" if only is None else str(only)]
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         into = Path(name)
-        if mutant is None:
-            copy_of_placement(into)
-        else:
-            copy_of_placement(into, mutant.file, mutant.text())
-        return _run(into, [str(seed), str(STEPS), str(events), *judges])
-
-
-def _run(into: Path, arguments: list[str]) -> dict[str, Any]:
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(into), "PYTHONHASHSEED": "0"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", _WITH_LIBRARIES, str(HUNT), *arguments],
-            cwd=into,
-            env=environment | {"MUTANT_LIBRARIES": os.pathsep.join(p for p in sys.path if p)},
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_HUNT_S + int(arguments[2]) / SLOWEST_EVENTS_PER_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"invariant": "never-ends", "events": 0}
+        copy_of_placement(into, mutant)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": name, "PYTHONHASHSEED": "0"}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-S", "-c", _WITH_LIBRARIES, str(HUNT), *arguments],
+                cwd=into,
+                env=environment | {"MUTANT_LIBRARIES": os.pathsep.join(p for p in sys.path if p)},
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_HUNT_S + events / SLOWEST_EVENTS_PER_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {"invariant": "never-ends", "events": 0}
     if done.returncode != 0:
         return {"invariant": "ends-the-process", "what": done.stderr[-2_000:], "events": 0}
     return json.loads(done.stdout)
@@ -111,93 +85,59 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
     options = parser.parse_args()
-    console = Console() if sys.stdout.isatty() else Console(width=150)
     mutants = [m for m in CATALOGUE if not options.names or m.name in options.names]
-    for mutant in mutants:
-        mutant.text()
     began = time.monotonic()
-    catches = _hunt_all(console, mutants, options)
-    _tell_catalogue(console, catches)
+    found: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(options.workers) as pool:
+        for row in pool.map(partial(_caught, events=options.events), mutants):
+            found.append(row)
+            print(f"{row['mutant']}: {row['invariant'] or 'survives'}", file=sys.stderr)
+    _tell(found)
+    wrong = [row for row in found if row["invariant"] != row["expected"]]
+    killed = [row for row in found if row["invariant"] is not None]
     if options.json:
+        document = {
+            "seconds": round(time.monotonic() - began, 1),
+            "longest_hunt_events": options.events,
+            "mutants": len(found),
+            "killed": len(killed),
+            "results": found,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
-    wrong = wrong_catches(catches) + asked_too_seldom(CATALOGUE)
-    for what in wrong:
-        print(what, file=sys.stderr)
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    for row in wrong:
+        by = f"found by {row['invariant']}" if row["invariant"] else "survives"
+        print(f"{row['mutant']}: expected {row['expected']}, {by}", file=sys.stderr)
     return 1 if wrong else 0
 
 
-def _hunt_all(console: Console, mutants: list[Mutant], options: argparse.Namespace) -> list[Catch]:
-    def one(mutant: Mutant) -> Catch:
-        by_law = mutant.invariant in LAWS
-        found = hunt(mutant, options.events, by_law=by_law)
-        if found["invariant"] == DOES_NOT_LOAD:
-            raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
-        if "seed" in found:
-            _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
-        return Catch(mutant, found)
-
-    with (
-        Progress(console=console, transient=True) as bar,
-        ThreadPoolExecutor(options.workers) as pool,
-    ):
-        task = bar.add_task("mutants", total=len(mutants))
-        catches: list[Catch] = []
-        for catch in pool.map(one, mutants):
-            catches.append(catch)
-            bar.advance(task)
-            if not console.is_terminal:
-                print(f"{catch.mutant.name}: {catch.invariant or 'survives'}", file=sys.stderr)
-    return catches
+def _caught(mutant: Mutant, events: int) -> dict[str, Any]:
+    """What found it; raises `UnsoundReducer` if the history that shows the bug breaks without it: then it tells nothing."""
+    found = hunt(mutant, events)
+    if found["invariant"] == DOES_NOT_LOAD:
+        raise SystemExit(f"planted bug {mutant.name!r} is no program: {found['what']}")
+    if "seed" in found:
+        sound = hunt(None, 1, only=found["seed"])
+        if sound["invariant"] is not None:
+            raise UnsoundReducer(f"seed {found['seed']}: {sound['invariant']}: {sound['what']}")
+    file = f"samza_dagster/placement/{mutant.file}"
+    return {"mutant": mutant.name, "file": file, "expected": mutant.invariant, **found}
 
 
-def _assert_sound(seed: int, first: int, *, by_law: bool = True) -> None:
-    """Raises `UnsoundReducer` if that history breaks without a mutant: then it tells nothing."""
-    sound = hunt(None, 1, seed=first, by_law=by_law, only=(seed,))
-    if sound["invariant"] is not None:
-        raise UnsoundReducer(f"seed {seed}: {sound['invariant']}: {sound['what']}")
-
-
-def _tell_catalogue(console: Console, catches: list[Catch]) -> None:
+def _tell(rows: list[dict[str, Any]]) -> None:
+    console = Console() if sys.stdout.isatty() else Console(width=150)
     table = Table("mutant", "expected", "found by", "seed", "events", title="Planted bugs")
-    for catch in catches:
-        found = catch.found
-        by = catch.invariant or "[red]survives[/]"
-        if catch.invariant is not None and not catch.is_as_expected:
-            by = f"[yellow]{by}[/]"
-        seed = str(found.get("seed", ""))
-        table.add_row(catch.mutant.name, catch.mutant.invariant, by, seed, str(found["events"]))
+    for row in rows:
+        by = row["invariant"] or "survives"
+        seed = str(row.get("seed", ""))
+        table.add_row(row["mutant"], row["expected"], by, seed, str(row["events"]))
     console.print(table)
-    caught = [catch.found["events"] for catch in catches if catch.invariant is not None]
-    if caught:
+    events = [row["events"] for row in rows if row["invariant"] is not None]
+    if events:
         console.print(
-            f"{len(caught)} of {len(catches)} found; events to catch: median "
-            f"{statistics.median(caught):.0f}, most {max(caught)}"
+            f"{len(events)} of {len(rows)} found; events to catch: median "
+            f"{statistics.median(events):.0f}, most {max(events)}"
         )
-    expected = Counter(c.mutant.invariant for c in catches if c.mutant.invariant == c.invariant)
-    console.print("as expected: " + ", ".join(f"{k} {n}" for k, n in sorted(expected.items())))
-
-
-def _as_json(catches: list[Catch], began: float, options: argparse.Namespace) -> dict[str, Any]:
-    killed = [catch for catch in catches if catch.invariant is not None]
-    events = [catch.found["events"] for catch in killed]
-    return {
-        "seconds": round(time.monotonic() - began, 1),
-        "longest_hunt_events": options.events,
-        "mutants": len(catches),
-        "killed": len(killed),
-        "kill_ratio": round(len(killed) / len(catches), 4) if catches else None,
-        "median_events": statistics.median(events) if events else None,
-        "results": [
-            {
-                "mutant": catch.mutant.name,
-                "file": f"samza_dagster/placement/{catch.mutant.file}",
-                "expected": catch.mutant.invariant,
-                **catch.found,
-            }
-            for catch in catches
-        ],
-    }
 
 
 if __name__ == "__main__":

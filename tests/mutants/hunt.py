@@ -1,12 +1,12 @@
 """Runs inside of a copy of the product: seeds until a rule is broken, or the bound is reached.
 
-    python hunt.py FIRST_SEED STEPS EVENTS [--invariants] [--for=NAME] [--seeds=3,17,…]
+    python hunt.py EVENTS JUDGE SEED
 
 Prints one JSON object. The bound is in events that the reducer takes, so that a busy machine
 finds the same. A history that doesn't end (by CPU time) and a reducer that raises are found too.
-With `--invariants` the ten invariants judge alone. With `--for` a history that another breaks is no
-find: the hunt goes on, and what was found first is told only if the one named finds nothing. With
-`--seeds` no other seeds are tried.
+A history that another than the named judge breaks is no find: the hunt goes on, and what was found
+first is told only if the one named finds nothing. With "" any judge will do. With a seed no
+other is tried, with "" each from 1 on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 LONGEST_HISTORY_S = 20
 # Many short and diverse histories first: most bugs show at once, or only after long.
 SHORT_HISTORIES = 18
-SHORT_STEPS = 90
+SHORT_STEPS, STEPS = 90, 250
 NEVER_ENDS = "never-ends"
 DOES_NOT_LOAD = "does-not-load"
 
@@ -36,50 +36,26 @@ def _ring(_signal: int, _frame: FrameType | None) -> None:
     raise Endless
 
 
-def without_laws() -> None:
-    """The ten invariants alone judge, so that each finds its own."""
-    from functools import partial
-
-    from tests.simulation import driver
-    from tests.simulation.judges.invariants import InvariantJudge
-
-    vars(driver)["InvariantJudge"] = partial(InvariantJudge, by_law=False)
-
-
-def hunt(
-    first: int,
-    steps: int,
-    most: int,
-    *,
-    by_law: bool = True,
-    only: tuple[int, ...] | None = None,
-    named: str = "",
-) -> dict[str, Any]:
+def hunt(most: int, named: str, only: int | None) -> dict[str, Any]:
     """What was found: invariant, seed, events of the whole hunt; invariant None if nothing was."""
     try:
         from tests.simulation.driver import simulate
-
-        if not by_law:
-            without_laws()
     except Exception:
         return {"invariant": DOES_NOT_LOAD, "what": traceback.format_exc(limit=-2), "events": 0}
     signal.signal(signal.SIGPROF, _ring)
-    began, tried, events, premises = time.process_time(), 0, 0, dict[str, int]()
+    began, events = time.process_time(), 0
     other: dict[str, Any] | None = None
-    for seed in itertools.count(first) if only is None else only:
+    for seed in itertools.count(1) if only is None else (only,):
         if events >= most:
             break
-        tried += 1
         signal.setitimer(signal.ITIMER_PROF, LONGEST_HISTORY_S)
         try:
-            history = simulate(seed, _steps(seed - first, steps))
+            history = simulate(seed, SHORT_STEPS if seed <= SHORT_HISTORIES else STEPS)
         except Endless:
             return {"invariant": NEVER_ENDS, "what": "", "seed": seed, "events": events}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         events += max(1, history.events)
-        for name, count in history.premises.items():
-            premises[name] = premises.get(name, 0) + count
         if history.violation is not None:
             found = {
                 "invariant": history.violation.invariant,
@@ -91,18 +67,9 @@ def hunt(
             if named in ("", found["invariant"]):
                 return found
             other = other or found
-    return other or {"invariant": None, "events": events, "seeds": tried, "premises": premises}
-
-
-def _steps(number: int, steps: int) -> int:
-    return min(steps, SHORT_STEPS) if number < SHORT_HISTORIES else steps
+    return other or {"invariant": None, "events": events}
 
 
 if __name__ == "__main__":
-    arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
-    numbers = int(arguments[0]), int(arguments[1]), int(arguments[2])
-    laws = "--invariants" not in sys.argv
-    seeds = [a.partition("=")[2] for a in sys.argv if a.startswith("--seeds=")]
-    only = tuple(int(seed) for seed in seeds[0].split(",") if seed) if seeds else None
-    names = [a.partition("=")[2] for a in sys.argv if a.startswith("--for=")]
-    print(json.dumps(hunt(*numbers, by_law=laws, only=only, named="".join(names))))
+    most, named, only = sys.argv[1:]
+    print(json.dumps(hunt(int(most), named, int(only) if only else None)))

@@ -34,8 +34,6 @@ class CampaignResult:
     histories: int = 0
     events: int = 0
     changes: int = 0
-    judged_by_law: int = 0
-    """Histories that all laws judged, beside the invariants."""
     faults: int = 0
     seconds: float = 0.0
     coverage: Counter[Pair] = field(default_factory=Counter[Pair])
@@ -61,7 +59,6 @@ class CampaignResult:
         self.histories += other.histories
         self.events += other.events
         self.changes += other.changes
-        self.judged_by_law += other.judged_by_law
         self.faults += other.faults
         self.coverage.update(other.coverage)
         self.premises.update(other.premises)
@@ -76,7 +73,6 @@ class CampaignResult:
             "histories": self.histories,
             "events": self.events,
             "events_that_changed_the_state": self.changes,
-            "histories_judged_by_law": self.judged_by_law,
             "faults": self.faults,
             "seconds": round(self.seconds, 1),
             "events_per_second": round(self.events / self.seconds) if self.seconds else 0,
@@ -100,13 +96,11 @@ class CampaignResult:
         }
 
 
-def _turn(task: tuple[int, int, int, int]) -> CampaignResult:
-    first, count, steps, laws_every = task
+def _turn(task: tuple[int, int, int]) -> CampaignResult:
+    first, count, steps = task
     result = CampaignResult(first)
     for seed in range(first, first + count):
-        by_law = seed % laws_every == 0
-        result.judged_by_law += by_law
-        result.add(simulate(seed, steps, by_law=by_law))
+        result.add(simulate(seed, steps))
     return result
 
 
@@ -117,25 +111,23 @@ def run(
     workers: int = 1,
     steps: int = EVENTS_A_HISTORY,
     most_broken: int = 10,
-    laws_every: int = 1,
     progress: Callable[[CampaignResult], None] | None = None,
     clock: Callable[[], float],
     begins: Callable[[], None] | None = None,
 ) -> CampaignResult:
     """Histories from `first_seed` on until `events` were taken, or too many are broken.
 
-    The laws judge every `laws_every`th history, the invariants each: laws in all of them
-    would take three quarters of the time. `clock` measures how long it took, in seconds.
+    `clock` measures how long it took, in seconds.
     With several workers the seeds are the same, only their order of ending differs; `begins`
     is the first that each of them calls.
     """
     result = CampaignResult(first_seed)
     began = clock()
 
-    def tasks() -> Iterator[tuple[int, int, int, int]]:
+    def tasks() -> Iterator[tuple[int, int, int]]:
         seed = first_seed
         while result.events < events and len(result.broken) < most_broken:
-            yield seed, _HISTORIES_A_TURN, steps, laws_every
+            yield seed, _HISTORIES_A_TURN, steps
             seed += _HISTORIES_A_TURN
 
     def take(part: CampaignResult) -> None:

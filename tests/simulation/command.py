@@ -3,25 +3,77 @@
 from __future__ import annotations
 
 import json
+import logging
+import multiprocessing
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.output import notice, print_table
+from samza_dagster.cli.options import gathered, json_option
+from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.reporting import Reporting
 from samza_dagster.errors import InvalidInput
-from tests.simulation.report import SimulationReport, report_options
-from tests.simulation.worker_end import end_with_parent
 
 if TYPE_CHECKING:
     from tests.simulation.campaign import BrokenHistory, CampaignResult
     from tests.simulation.event_log import LogReplayed
+    from tests.simulation.explorer import Exploration
     from tests.simulation.judges.violation import InvariantViolated
     from tests.simulation.script import Script
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """How a run tells its end, and whether it tells its progress."""
+
+    report_file: Path | None
+    as_json: bool
+    quiet: bool
+
+    def end(self, document: dict[str, Any], show: Callable[[], None]) -> None:
+        """The document into the file, and on stdout as JSON or as `show` writes it."""
+        if self.report_file is not None:
+            self.report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
+        if self.as_json:
+            print_json(document)
+        else:
+            show()
+
+
+report_options = gathered(
+    "report",
+    SimulationReport,
+    click.option(
+        "--report",
+        "report_file",
+        type=click.Path(path_type=Path, dir_okay=False, writable=True),
+        metavar="FILE",
+        help="Write what --json prints there, beside the tables.",
+    ),
+    json_option,
+    click.option("--quiet", is_flag=True, help="No progress on stderr."),
+)
+
+
+def end_with_parent() -> None:
+    """First call of a worker: a thread waits for the parent's end, and ends this process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "this isn't a worker"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
 
 AT_LEAST = 100
 """How often each pair of transition and fault is to be met in a long run."""
@@ -58,7 +110,6 @@ def _file(name: str, parameter: str, help_text: str, *, exists: bool = True) -> 
 )
 @_number("events", 50_000, "Events that the reducer takes, over all histories.")
 @_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
-@_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")
 @_file("replay", "script_file", "Play a script again and tell what happens.")
 @_file(
     "log",
@@ -90,7 +141,6 @@ def simulate(
     seed: int,
     events: int,
     workers: int,
-    laws_every: int,
     script_file: Path | None,
     log_file: Path | None,
     small: bool,
@@ -124,17 +174,13 @@ def simulate(
 
         return _replay(Script.parse(script_file.read_text(encoding="utf-8")), report)
     if standalone:
-        from tests.simulation.groups import simulate_standalone
-
         return simulate_standalone(seed, events, report)
     if small:
-        from tests.simulation.explored import explore_small_world
-
         return explore_small_world(states, workers, troubles, report)
-    return _search(seed, events, workers, laws_every, report)
+    return _search(seed, events, workers, report)
 
 
-def _search(seed: int, events: int, workers: int, laws_every: int, report: SimulationReport) -> int:
+def _search(seed: int, events: int, workers: int, report: SimulationReport) -> int:
     from tests.simulation.campaign import run
     from tests.simulation.coverage import missing
     from tests.simulation.judges.violation import JUDGES
@@ -165,7 +211,6 @@ def _search(seed: int, events: int, workers: int, laws_every: int, report: Simul
         seed,
         events,
         workers=workers,
-        laws_every=laws_every,
         progress=progress,
         clock=time.monotonic,
         begins=end_with_parent,
@@ -198,7 +243,6 @@ def _show(result: CampaignResult, invariants: tuple[str, ...]) -> None:
             ("histories", f"{result.histories:,}"),
             ("events", f"{result.events:,}"),
             ("events that changed the state", f"{result.changes:,}"),
-            ("histories that the laws judged too", f"{result.judged_by_law:,}"),
             ("faults", f"{result.faults:,}"),
             ("seconds", f"{result.seconds:.1f}"),
             ("events a second", f"{rate:,.0f}"),
@@ -297,3 +341,136 @@ def _show_followed(replayed: LogReplayed) -> None:
             f"Line {replayed.differs} gave another state: {replayed.seen}, "
             f"recorded was {replayed.expected}."
         )
+
+
+DEADLINE_S = 3_600.0
+"""For each kind of trouble."""
+
+
+def explore_small_world(
+    states: int, workers: int, troubles: tuple[str, ...], report: SimulationReport
+) -> int:
+    """Returns 1 when a rule broke; the fewest moves that lead there are told.
+
+    `troubles` are names of `TROUBLES`; none of them: each. Raises
+    `InvalidInput` for another name.
+    """
+    from tests.simulation.explorer import explore_troubles
+    from tests.simulation.small_world import TROUBLES
+
+    names = [trouble.name for trouble in TROUBLES]
+    for trouble in troubles:
+        if trouble not in names:
+            known = ", ".join(f"'{name}'" for name in names)
+            raise InvalidInput("--trouble", seen=trouble, fix=f"one of {known}")
+
+    def explored(name: str, seen: Exploration) -> None:
+        if not report.quiet:
+            notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
+
+    found = explore_troubles(
+        [trouble for trouble in TROUBLES if not troubles or trouble.name in troubles],
+        max_states=states,
+        deadline_s=DEADLINE_S,
+        workers=workers,
+        finished=explored,
+        clock=time.monotonic,
+        begins=end_with_parent,
+    )
+    document = {
+        "version": 1,
+        "small_worlds": {name: _explored_as_json(seen) for name, seen in found.items()},
+    }
+    report.end(document, lambda: _show_explored(found))
+    for name, seen in found.items():
+        if seen.finding is not None:
+            notice(f"\n{name} breaks {seen.finding.invariant}: {seen.finding.what}")
+            for number, move in enumerate(seen.finding.path, start=1):
+                notice(f"  {number:2d}  {move}")
+    return 1 if any(seen.finding is not None for seen in found.values()) else 0
+
+
+def _show_explored(found: Mapping[str, Exploration]) -> None:
+    print_table(
+        "Two actives, a standby each, three hosts",
+        ("trouble", "states", "transitions", "depth", "ends", "closed", "seconds"),
+        [
+            (
+                name,
+                f"{seen.states:,}",
+                f"{seen.transitions:,}",
+                str(seen.depth),
+                str(len(seen.outcomes)),
+                "yes" if seen.closed else f"no, {seen.frontier:,} open",
+                f"{seen.seconds:.1f}",
+            )
+            for name, seen in found.items()
+        ],
+    )
+
+
+def _explored_as_json(seen: Exploration) -> dict[str, Any]:
+    finding = seen.finding
+    return {
+        "states": seen.states,
+        "transitions": seen.transitions,
+        "depth": seen.depth,
+        "open": seen.frontier,
+        "closed": seen.closed,
+        "quiescent": seen.quiescent,
+        "outcomes": len(seen.outcomes),
+        "seconds": round(seen.seconds, 2),
+        "premises": dict(seen.premises),
+        "violation": None
+        if finding is None
+        else {
+            "invariant": finding.invariant,
+            "what": finding.what,
+            "moves": [str(move) for move in finding.path],
+        },
+    }
+
+
+_EVENTS_OF_A_HISTORY = 1_000
+_MOST_BROKEN = 5
+
+
+def simulate_standalone(seed: int, events: int, report: SimulationReport) -> int:
+    """Histories from `seed` on until so many events have happened; 1 when one broke an invariant."""
+    from tests.simulation.standalone_world import GroupViolation, world_of
+
+    # The very code of processors runs here, and a virtual ZooKeeper fails all the time.
+    for room in ("metadata", "standalone"):
+        logging.getLogger(f"samza_dagster.{room}").setLevel(logging.CRITICAL)
+    began, done, percent, histories, agreed = time.monotonic(), 0, 0, 0, 0
+    broken: list[str] = []
+    answers = Counter[str]()
+    while done < events and len(broken) < _MOST_BROKEN:
+        number = seed + histories
+        world = world_of(number)
+        try:
+            world.run(_EVENTS_OF_A_HISTORY)
+        except GroupViolation as error:
+            broken.append(str(error))
+            notice(str(error))
+        histories += 1
+        done += world.events
+        agreed += world.versions_agreed
+        answers += world.answers
+        if not report.quiet and 100 * done // events >= percent + 5:
+            percent = 100 * done // events
+            click.echo(f"{percent:3d} %  {done:,} events, {len(broken)} broken", err=True)
+    document = {
+        "events": done,
+        "histories": histories,
+        "versions_agreed": agreed,
+        "requests": dict(answers),
+        "violations": broken,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    shown = (
+        f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on, "
+        f"{answers.total():,} requests: {len(broken)} broken"
+    )
+    report.end(document, lambda: click.echo(shown))
+    return 1 if broken else 0

@@ -24,7 +24,6 @@ from tests.simulation.moves import Move
 from tests.simulation.script import Script
 from tests.simulation.settings import DEPLOYED, OWN
 from tests.simulation.setup import Setup, draw, skewed
-from tests.simulation.standing_still import standing_still
 from tests.simulation.world import World
 from tests.simulation.world_state import Reducer
 
@@ -56,15 +55,11 @@ def simulate(
     steps: int,
     *,
     reducer: Reducer = step,
-    by_law: bool = True,
 ) -> SimulatedHistory:
-    """A history of about `steps` events, then the world left to settle. Same seed, same history.
-
-    Without `by_law` the ten invariants judge it alone.
-    """
+    """A history of about `steps` events, then the world left to settle. Same seed, same history."""
     lots = random.Random(seed)
     setup = skewed(draw(lots), seed)
-    judge = InvariantJudge() if by_law else InvariantJudge(by_law=False)
+    judge = InvariantJudge()
     driver = _Driver(lots, setup, seed)
     moves: list[Move] = []
     history = SimulatedHistory(seed, Script(setup, ()))
@@ -73,10 +68,6 @@ def simulate(
         world = setup.build(judge, reducer)
         while world.steps < steps and len(moves) < 20 * steps:
             move = driver.choose(world)
-            moves.append(move)
-            driver.count(world, move, history)
-            world.do(move)
-        for move in standing_still(world, seed):
             moves.append(move)
             driver.count(world, move, history)
             world.do(move)

@@ -60,7 +60,7 @@ class SmallWorld:
 
     def begin(self) -> World:
         """The world in its first state, with a judge."""
-        world = World.of(self.hosts, slots=self.slots, judge=InvariantJudge(by_law=False))
+        world = World.of(self.hosts, slots=self.slots, judge=InvariantJudge())
         world.emitted = None
         for host in self.hosts:
             world.register(host)

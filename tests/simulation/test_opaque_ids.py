@@ -122,7 +122,7 @@ def test_other_processor_ids_change_no_decision_but_the_names(seed: int) -> None
         history.append((state, event, taken))
         return taken
 
-    simulate(seed, 400, reducer=recorded, by_law=False)
+    simulate(seed, 400, reducer=recorded)
     lots = random.Random(seed)
     for before, event, taken in lots.sample(history, min(60, len(history))):
         known = ids_in(before, event)

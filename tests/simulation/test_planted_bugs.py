@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.__main__ import hunt
-from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.patches import Mutant
-from tests.simulation.judges.violation import JUDGES, LAWS
+from tests.mutants.catalogue import CATALOGUE, Mutant
+from tests.simulation.judges.violation import JUDGES
 
 pytestmark = pytest.mark.simulator
 
@@ -27,28 +26,21 @@ SOONEST = frozenset(
         "a request of another deployment is acted on",
         "a restart stops what runs",
         "a request's deadline is not waited for",
-        "who has ended keeps its resource",
-        "a failure counts in each round of the fallbacks",
-        "a start has longer than it is given",
         "what is asked for a container that is down has its request's own time",
-        "who has waited longest goes last",
         "an active starts cold beside a standby that came up meanwhile",
         "a lost host counts as alive once its record is read back",
         "a record loses what came before it",
     }
 )
 PLANTED = [mutant for mutant in CATALOGUE if mutant.name in SOONEST]
-LATE = {"true-words"}
-"""A judge whose planted bugs are found after a hundred thousand events alone."""
 
 
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_found_by_the_judge_that_it_is_planted_for(mutant: Mutant) -> None:
-    """The invariants find theirs without the laws."""
-    found = hunt(mutant, EVENTS, by_law=mutant.invariant in LAWS)
+    found = hunt(mutant, EVENTS)
     assert found["invariant"] == mutant.invariant, found
 
 
 def test_each_judge_is_put_to_the_test() -> None:
     """By one bug at least."""
-    assert {mutant.invariant for mutant in PLANTED} | LATE == set(JUDGES)
+    assert {mutant.invariant for mutant in PLANTED} == set(JUDGES)

@@ -19,11 +19,9 @@ from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.lag import Bounds
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, naming
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.placement.state import Role
-from samza_dagster.placement.verification import verify
 from samza_dagster.snapshots.found import Found, Job, Place
 from samza_dagster.snapshots.rows import with_readiness
-from tests.unit.placement.scenes import Scene, ask, own, running
+from tests.unit.placement.scenes import Scene, own, running
 
 pytestmark = pytest.mark.unit
 
@@ -162,33 +160,6 @@ def test_a_client_keeps_a_standby_off_its_active_and_two_actives_not_apart() -> 
     assert placing.violation(ONE, "host-3") is None
     assert placing.violation(STANDBY, "host-1") is not None
     assert placing.violation(SPUN_UP, "host-2") is not None
-
-
-def test_a_processor_is_placed() -> None:
-    """An active, and its standby; never together."""
-    world = scene()
-    world.submit(ask(ONE, "host-4"))
-    world.settle()
-    assert world.outcome()[0] == "SUCCEEDED"
-    world.submit(ask(STANDBY, "host-4", uuid="u2"))
-    assert world.statuses("u2") == ["BAD_REQUEST"]
-    world.submit(ask(STANDBY, "host-3", uuid="u3"))
-    world.settle()
-    assert (world.placed(ONE), world.placed(STANDBY)) == ("host-4", "host-3")
-
-
-def test_a_standby_takes_over_and_its_lag_counts() -> None:
-    """The certificates of it all hold."""
-    world = scene()
-    world.lag(STANDBY, 0)
-    assert world.state.lags[STANDBY].records == 0
-    world.submit(ask(ONE, "STANDBY"))
-    world.settle()
-    assert world.outcome()[0] == "SUCCEEDED"
-    assert world.placed(ONE) == "host-2"
-    roles = {it.record.processor_id: it.record.role for it in world.brokers.audit}
-    assert roles == {ONE: Role.ACTIVE, STANDBY: Role.STANDBY, TWO: Role.ACTIVE}
-    assert verify([it.record for it in world.brokers.audit]).ok
 
 
 def test_a_standby_that_is_spun_up_is_named_for_its_active() -> None:

@@ -2,26 +2,94 @@
 
 `test_kill_matrix.py` tells what is judged. Beside that: the lost one is denied everything at
 the brokers, nobody else is, its successor's certificate says `fenced`, and of whoever is dead
-the brokers know nothing once its host is back.
-"""
+the brokers know nothing once its host is back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from samza_dagster.coordinator.fencing.broker_fence import present
+from samza_dagster.coordinator.fencing.principals import Principals
+from samza_dagster.metadata.authorizer import DENY, Authorizer
+from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.sandbox.broker import Broker
+from tests.rig.at_rest import Processors
 from tests.rig.crashing_points import FENCE
 from tests.rig.fence_broker import fenced_job
-from tests.rig.fence_scenario import HOST_FENCED
+from tests.rig.history import followers
 from tests.rig.job import Job
 from tests.rig.kill_matrix import go_through_these, go_through_twice_killed
-from tests.rig.kill_points import CRASHING, KilledJob, KillPoint
-from tests.rig.kill_scenarios import SETTINGS
+from tests.rig.kill_points import CRASHING, KilledJob, KillPoint, Scenario
+from tests.rig.kill_scenarios import SETTINGS, set_apart, swapped
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.killmatrix
+
+
+@dataclass(frozen=True)
+class BrokersWord:
+    """What the brokers know of a job's containers, asked at their plain listener."""
+
+    authorizer: Authorizer
+    principals: Principals
+
+    @classmethod
+    def of(cls, job: Job) -> BrokersWord:
+        """Of a job with the fence."""
+        principals = Principals.of(job.properties)
+        assert principals is not None
+        return cls(Authorizer(KafkaCluster(job.bootstrap_servers)), principals)
+
+    def known(self) -> set[str]:
+        """Execution ids with a login or a rule."""
+        return set(present(self.principals, self.authorizer))
+
+    def denied(self, execution_id: str) -> list[str]:
+        """Operations that it may not do, whatever else it may."""
+        rules = self.authorizer.rules(self.principals.principal(execution_id))
+        return [rule.operation for rule in rules if rule.permission == DENY]
+
+    def only_who_runs_is_known(self, job: Job) -> None:
+        """Waits for it: of whoever is dead neither a login nor a rule is left."""
+
+        def strangers() -> set[str]:
+            return self.known() ^ {p["execution_id"] for p in job.processors().values()}
+
+        until("the brokers know who runs, and nobody else", lambda: not strangers())
+
+
+def _restore(job: Job, before: Processors) -> None:
+    word = BrokersWord.of(job)
+    _judge(word, job, before)
+    job.start_agent(before["0"]["host"])
+    word.only_who_runs_is_known(job)
+
+
+def _judge(word: BrokersWord, job: Job, before: Processors) -> None:
+    """Who was lost is shut out and nobody else; the certificate of who follows says so."""
+    lost, now = before["0"]["execution_id"], job.processors()
+    assert word.denied(lost) == ["ALL"]
+    assert not [name for name, p in now.items() if word.denied(p["execution_id"])]
+    found = followers(job.connection, lost)
+    assert found == {now["0"]["execution_id"]: ("broker", "fenced")}, (lost, now["0"], found)
+
+
+HOST_FENCED = Scenario(
+    "host-fenced",
+    lambda job, before: job.kill_host(before["0"]["host"]),
+    swapped,
+    prepare=set_apart,
+    restore=_restore,
+    # The lease outlasts all patience: whoever waited for it would never come to the end.
+    options={"lease_ms": 600_000, "host_timeout_ms": 3_000},
+)
+
+
+# The kill matrix of a lost host whose active the brokers shut out; no lease is waited for.
 
 RULE_SET = f"{FENCE}: its rule is set"
 AROUND_A_FENCE = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
@@ -14,19 +15,84 @@ from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.model import TaskMode
-from samza_dagster.sandbox import demo_job, load
+from samza_dagster.sandbox import demo_job, load, process
+from samza_dagster.sandbox.artifacts import class_path
 from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.group import GroupView
-from tests.rig.java_processor import JavaProcessors, exceptions, runs
 from tests.rig.pace import PACE
 from tests.rig.processor_group import ProcessorGroup
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
+
+SETTINGS = {
+    "app.runner.class": "org.apache.samza.runtime.LocalApplicationRunner",
+    "job.coordinator.factory": "org.apache.samza.zk.ZkJobCoordinatorFactory",
+    "task.name.grouper.factory": "org.apache.samza.container.grouper.task.GroupByContainerIdsFactory",
+    "job.standbytasks.replication.factor": "1",
+    "task.transactional.state.restore.enabled": "false",
+}
+"""What they need beside the job's config: see `docs/howto/standalone.md`."""
+_LOGGED = ("zk", "processor", "container", "storage", "runtime")
+_OF_KAFKA = "org.apache.kafka.common.utils.AppInfoParser"
+"""It warns, with an exception, of each second client of a JVM that has the name of a first."""
+
+
+class JavaProcessors:
+    """Those of one job's `config`; `directory` has the compiled `main`."""
+
+    def __init__(self, config: Path, directory: Path) -> None:
+        self._config = config
+        self._java = find_java().program
+        self._class_path = f"{class_path('samza')}:{class_path('samza-zookeeper')}:{directory}"
+        source = Path(__file__).with_name("JavaProcessor.java")
+        compiler = self._java.resolve().with_name("javac")
+        subprocess.run([compiler, "-cp", self._class_path, "-d", directory, source], check=True)
+
+    def start(self, processor_id: str, directory: Path, log: Path) -> ProcessRecord:
+        """A processor whose stores are below `directory`."""
+        directory.mkdir(parents=True, exist_ok=True)
+        logger = "-Dorg.slf4j.simpleLogger"
+        command = [
+            *(str(self._java), "-Xmx96m", "-Xms96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(f"{logger}.showDateTime=true", f"{logger}.dateTimeFormat=HH:mm:ss.SSS"),
+            *(f"{logger}.defaultLogLevel=warn", f"{logger}.log.{_OF_KAFKA}=error"),
+            *(f"{logger}.log.org.apache.samza.{name}=info" for name in _LOGGED),
+            *("-cp", self._class_path, "JavaProcessor", "--config-path", str(self._config)),
+        ]
+        for key, value in {**SETTINGS, "processor.id": processor_id}.items():
+            command += ["--config", f"{key}={value}"]
+        return process.spawn(processor_id, command, log=log, directory=directory)
+
+
+_IN_ITS_STOP = "Commit cleanup did not complete"
+"""A container that is stopped while it clears up after a commit warns so, whoever stops it."""
+
+
+def exceptions(log: Path) -> list[str]:
+    """The lines of its log that name an exception or an error, without those of a stack."""
+    return [
+        line
+        for line in log.read_text(errors="replace").splitlines()
+        if ("Exception" in line or " ERROR " in line) and _IN_ITS_STOP not in line
+    ]
+
+
+def runs(log: Path, version: int) -> bool:
+    """Whether the processor has taken a version up, and the newest container that it began to start runs."""
+    text = log.read_text(errors="replace")
+    confirmed = text.find(f"new version {version} of the job model got confirmed")
+    if confirmed < 0 or text.find("BarrierAction completed", confirmed) < 0:
+        return False
+    return text.rfind("Starting the container") <= text.rfind("container start notification")
+
+
+# Samza's own Java processors and ours in one group: either leads, and no task has two owners.
 
 CHANGES = int(os.environ.get("CHANGES", "2"))
 """`make test-beside-java` has 10, of a group of two each."""

@@ -1,4 +1,4 @@
-"""Who judges a virtual world: ten invariants, and the laws that hold of every step beside them.
+"""Who judges a virtual world: ten invariants, and what else a job promises.
 
 None of it asks the reducer why: what must be so is read a second time from the documents.
 """

@@ -229,7 +229,6 @@ def _judge_control(chronicle: Chronicle, asked: SeenRequest) -> None:
     if other is None:
         raise InvariantViolated(ACTED_ONCE, f"{ask.uuid} SUCCEEDED for {ask.refers_to}, unknown")
     if ask.kind is RequestKind.COMMIT:
-        chronicle.committed.add(ask.refers_to)
         return
     if other.terminal != "FAILED":
         raise InvariantViolated(

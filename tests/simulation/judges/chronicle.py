@@ -37,11 +37,6 @@ class SeenRequest:
     source: tuple[str, str] | None = None
     standby_hosts: frozenset[str] = frozenset()
 
-    @property
-    def in_flight(self) -> bool:
-        """Begun and not ended."""
-        return self.begun and not self.terminal
-
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -76,11 +71,9 @@ class Chronicle:
     host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
-    left down. `host_dues` is until when hosts may take to register.
+    left down.
     `kept_down` is since when a container that is down has waited for its action's destination.
-    `overtaken` are fail-overs that waited while their active failed over by itself, `committed`
-    the requests whose client was told that they go on. `stalls` is when each standby was restarted
-    in a row for standing still.
+    `overtaken` are fail-overs that waited while their active failed over by itself.
     `refused` are the uuids of what was answered without the reducer, by their order. Of
     requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
     the memory had room for when the next one came; a limit that is raised later brings none back.
@@ -118,13 +111,10 @@ class Chronicle:
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
     layout: frozenset[str] = frozenset()
     layouts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    host_dues: set[int] = field(default_factory=set[int])
     kept_down: dict[tuple[str, str, str], int] = field(
         default_factory=dict[tuple[str, str, str], int]
     )
     overtaken: set[str] = field(default_factory=set[str])
-    committed: set[str] = field(default_factory=set[str])
-    stalls: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0
@@ -253,7 +243,6 @@ class Chronicle:
         self.arrivals += 1
         self.forgotten = max(self.forgotten, self.arrivals - self.limits.remembered_uuids)
         self.overtaken.discard(ask.uuid)
-        self.committed.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
         """A request was answered without the reducer; nobody knew its uuid."""

@@ -1,4 +1,4 @@
-"""The state as a coordinator's records hold it: what its successor reads back.
+"""What is read back of a job: its state by a successor, its audit trail by whoever verifies it.
 
 As `coordinator/durable.py` groups it: a record for the job, for each container group and
 host, and one for each remembered request, all of them as JSON text.
@@ -7,17 +7,24 @@ host, and one for each remembered request, all of them as JSON text.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from rpds import HashTrieMap
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement.certificates import AuditRecord, audit_from_json, audit_to_json
 from samza_dagster.placement.codec import group_to_json, host_to_json, job_to_json
 from samza_dagster.placement.indexing import rebuilt
 from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID, restore
 from samza_dagster.placement.state import Host, JobState
-from tests.simulation.judges.violation import RECORDS_RESTORE, InvariantViolated
+from samza_dagster.placement.verification import Head, verify
+from tests.simulation.judges.violation import (
+    AUDIT_VERIFIES,
+    RECORDS_RESTORE,
+    InvariantViolated,
+)
 
 
 def passed_on(state: JobState) -> JobState:
@@ -50,3 +57,31 @@ def _in_the_topic(state: JobState) -> dict[str, Any]:
         for uuid in sorted(known, key=known.__getitem__):
             records[prefix + uuid] = {"at_ms": state.now_ms}
     return records
+
+
+def judge_index(state: JobState) -> None:
+    """A coordinator that reads the state back has the same index. Costs as much as the whole job."""
+    known, anew = state.index, rebuilt(state).index
+    for name, found, expected in zip(known._fields, known, anew, strict=True):
+        if not found == expected:  # of equal maps of rpds `!=` is true, too
+            raise InvariantViolated(RECORDS_RESTORE, f"index.{name} is {found}, anew {expected}")
+
+
+def judge_trail(records: Sequence[AuditRecord], state: JobState) -> None:
+    """The whole trail verifies up to the state's own head, and so does what age has left of it."""
+    read = [_read_back(record) for record in records]
+    if read != list(records):
+        raise InvariantViolated(AUDIT_VERIFIES, "a record isn't read as it was written")
+    head = Head(state.certificates, state.certificate_hash, state.certificate_at_ms or None)
+    for first in sorted({0, 1, len(read) // 3, len(read) // 2, len(read) - 1} - {len(read)}):
+        verdict = verify(read[max(first, 0) :], head)
+        if not verdict.ok:
+            raise InvariantViolated(AUDIT_VERIFIES, f"a true history: {verdict.violation}")
+
+
+def _read_back(record: AuditRecord) -> AuditRecord:
+    text = json.dumps(audit_to_json(record))
+    try:
+        return audit_from_json(json.loads(text), f"record {record.number}")
+    except MalformedRecord as error:
+        raise InvariantViolated(AUDIT_VERIFIES, f"{text} is refused: {error}") from error

@@ -12,12 +12,19 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step
 from samza_dagster.placement.state import Group, JobState
-from tests.simulation.judges import answers, laws, ownership, upkeep
+from tests.simulation.judges import answers, ownership, upkeep
 from tests.simulation.judges.chronicle import Chronicle
+from tests.simulation.judges.durability import judge_index, judge_trail
+from tests.simulation.judges.kept_down import judge_kept_down
 from tests.simulation.judges.quiescence import judge_quiet
 from tests.simulation.judges.recovery_equivalence import judge_restart
+from tests.simulation.judges.standby_places import judge_places
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.truth import Truth
+from tests.simulation.judges.violation import AUDIT_VERIFIES, RECORDS_RESTORE
+
+_INDEX_EVERY = 23
+"""Of so many steps the index of one is built anew: that costs as much as the whole job."""
 
 
 class InvariantJudge:
@@ -28,10 +35,8 @@ class InvariantJudge:
     world after each change of its processes.
     """
 
-    def __init__(self, chronicle: Chronicle | None = None, *, by_law: bool = True) -> None:
-        """Without `by_law` it is the ten invariants alone, for steps that are made up."""
+    def __init__(self, chronicle: Chronicle | None = None) -> None:
         self._chronicle = Chronicle() if chronicle is None else chronicle
-        self._by_law = by_law
 
     @property
     def premises(self) -> Counter[str]:
@@ -40,7 +45,7 @@ class InvariantJudge:
 
     def fork(self) -> InvariantJudge:
         """A judge with the same memory that goes its own way."""
-        return InvariantJudge(self._chronicle.fork(), by_law=self._by_law)
+        return InvariantJudge(self._chronicle.fork())
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """One committed step of the reducer. Costs about what changed."""
@@ -70,8 +75,12 @@ class InvariantJudge:
         for command in taken.commands:
             chronicle.lay_down(command)
         upkeep.judge_progress(chronicle, taken)
-        if self._by_law:
-            laws.judge_step(chronicle, taken)
+        judge_kept_down(chronicle, taken)
+        judge_places(chronicle, taken)
+        chronicle.steps += 1
+        chronicle.premises[RECORDS_RESTORE] += taken.restarted
+        if chronicle.steps % _INDEX_EVERY == 0:
+            judge_index(after)
 
     def world_changed(self, truth: Truth) -> None:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""
@@ -80,8 +89,8 @@ class InvariantJudge:
     def quiesced(self, state: JobState, truth: Truth) -> None:
         """Nothing is under way any more but waits that time alone doesn't end."""
         judge_quiet(self._chronicle, state, truth)
-        if self._by_law:
-            laws.judge_end(self._chronicle, state)
+        self._chronicle.premises[AUDIT_VERIFIES] += 1
+        judge_trail(self._chronicle.trail, state)
 
     def _judge_responses(self, taken: Taken, truth: Truth) -> None:
         stopped_now = frozenset(

@@ -5,22 +5,27 @@ Nothing of `placement/rules.py` or `placement/ownership.py` is used here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     Action,
     Group,
+    Host,
+    Incarnation,
     JobState,
     Move,
+    Orphan,
+    Phase,
+    PlacementAsk,
     ResourceRequest,
-    Restart,
     SpinUp,
     StandbyPlace,
     Start,
     Swap,
 )
-from tests.simulation.judges.origins import is_left_behind
 
 
 class Reason(NamedTuple):
@@ -167,14 +172,6 @@ def awaits_its_place(group: Group, processor_id: str) -> bool:
     )
 
 
-def is_forced_restart(old: Group | None, new: Group | None) -> Action | None:
-    """The action that has just seen its container dead with nothing reserved: its host again."""
-    was, now = (old.action if old else None), (new.action if new else None)
-    if was is None or now is None or was.ask.uuid != now.ask.uuid:
-        return None
-    return now if isinstance(was, Restart) and isinstance(now, Start) else None
-
-
 def starts_by_action(group: Group | None, processor_id: str) -> bool:
     """An action waits for its start, and no failover leads it."""
     action = None if group is None else group.action
@@ -185,3 +182,47 @@ def starts_by_action(group: Group | None, processor_id: str) -> bool:
         and subject_of(action) == processor_id
         and (group.failover is None or group.failover.active_id != processor_id)
     )
+
+
+def is_ready(group: Group, ask: PlacementAsk) -> bool:
+    """Its processor is in a state that it can act on."""
+    processor = group.processors.get(ask.processor_id)
+    if ask.kind is RequestKind.START_STANDBY or processor is None:
+        return True
+    match ask.kind:
+        case RequestKind.STOP_STANDBY:
+            holding = (g for g in group.orphans if not (g.elsewhere and g.ended))
+            return ask.processor_id not in {orphan.processor_id for orphan in holding}
+        case RequestKind.FAIL_OVER:
+            return processor.phase not in (Phase.STARTING, Phase.STOPPING)
+        case _:
+            return processor.phase is Phase.RUNNING
+
+
+def knows(event: ev.HostRegistered, incarnation: Incarnation) -> bool:
+    """Whether the agent that registers can tell what became of an incarnation."""
+    listed = incarnation.execution_id in event.execution_ids
+    return listed or _is_of(event.journal, incarnation)
+
+
+def is_left_behind(hosts: Mapping[str, Host], orphan: Orphan) -> bool:
+    """Whether its group may start on the machine that has its host's name now.
+
+    What a host said last counts until it has registered with this leader.
+    """
+    known = hosts.get(orphan.incarnation.host)
+    if known is None or known.boot_id == "":
+        return orphan.ended is not None and orphan.elsewhere
+    return orphan.ended is not None and _is_elsewhere(known, orphan.incarnation)
+
+
+def _is_of(journal: str, incarnation: Incarnation) -> bool:
+    """Whether it was started on this journal, or before any was known: then silence says something."""
+    return incarnation.journal in ("", journal)
+
+
+def _is_elsewhere(host: Host, left: Incarnation) -> bool:
+    """Whether its machine has lost its host's name: neither boot nor journal is those."""
+    if "" in (left.boot_id, host.boot_id) or left.boot_id == host.boot_id:
+        return False
+    return not _is_of(host.journal, left)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
-from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle
-from tests.simulation.judges.legality import reserved_by
+from tests.simulation.judges.legality import is_left_behind, is_ready, reserved_by
 from tests.simulation.judges.truth import Process, Truth
-from tests.simulation.judges.turns import is_ready
 from tests.simulation.judges.violation import (
     ACTED_ONCE,
     NOTHING_FORGOTTEN,
@@ -86,7 +84,7 @@ def _possible_host(
     taken |= {
         orphan.incarnation.host
         for orphan in group.orphans
-        if not origins.is_left_behind(state.hosts, orphan)
+        if not is_left_behind(state.hosts, orphan)
     }
     domains = {
         p.fault_domain
@@ -124,7 +122,7 @@ def _judge_leftovers(
         for orphan in group.orphans:
             known.add(orphan.incarnation.execution_id)
             host = state.hosts.get(orphan.incarnation.host)
-            if origins.is_left_behind(state.hosts, orphan):
+            if is_left_behind(state.hosts, orphan):
                 continue
             if host is not None and host.alive and host.registered:
                 raise InvariantViolated(

@@ -1,8 +1,7 @@
-"""One step as the laws read it: what was, what happened, what is, and what was said."""
+"""One step as the judges read it: what was, what happened, what is, and what was said."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,10 +16,8 @@ from samza_dagster.placement.state import (
     JobState,
     Orphan,
     Processor,
-    ResourceRequest,
 )
-from tests.simulation.judges import origins
-from tests.simulation.judges.legality import requests_of
+from tests.simulation.judges.legality import knows
 from tests.simulation.judges.violation import InvariantViolated
 
 C = TypeVar("C")
@@ -35,13 +32,6 @@ class Both:
     now: Processor | None
     old: Group | None
     group: Group | None
-
-    @property
-    def ended(self) -> Incarnation | None:
-        """The incarnation that it had, and hasn't any more."""
-        had = None if self.was is None else self.was.incarnation
-        has = None if self.now is None else self.now.incarnation
-        return had if had is not None and (has is None or had.epoch != has.epoch) else None
 
     @property
     def begun(self) -> Incarnation | None:
@@ -116,7 +106,7 @@ class Taken:
         return any(
             processor.incarnation is not None
             and processor.incarnation.host == event.host
-            and not origins.knows(event, processor.incarnation)
+            and not knows(event, processor.incarnation)
             for group in self.before.groups.values()
             for processor in group.processors.values()
         )
@@ -135,13 +125,6 @@ class Taken:
             if old is None or old.failover is not new.failover
         ]
 
-    def since_asked(self, request: ResourceRequest) -> tuple[cmd.Command, ...]:
-        """The commands after the one that asked for this resource."""
-        for place, said in enumerate(self.commands):
-            if isinstance(said, cmd.RequestResource) and said.request_id == request.request_id:
-                return self.commands[place + 1 :]
-        return ()
-
     def every(self, kind: type[C]) -> list[C]:
         """The commands of one kind, in order."""
         if not self.said and self.commands:
@@ -149,18 +132,9 @@ class Taken:
                 self.said.setdefault(type(command), []).append(command)
         return cast("list[C]", self.said.get(kind, []))
 
-    @cached_property
-    def counters(self) -> Counter[str]:
-        """Counters that were counted up, each how often."""
-        return Counter(command.name for command in self.every(cmd.CountMetric))
-
-    def counted(self, name: str) -> int:
-        """How often a counter was counted up."""
-        return self.counters[name]
-
-    def broken(self, law: str, what: str) -> InvariantViolated:
-        """A law is broken in this step."""
-        return InvariantViolated(law, f"{what}; at {self.event}")
+    def broken(self, rule: str, what: str) -> InvariantViolated:
+        """A rule is broken in this step."""
+        return InvariantViolated(rule, f"{what}; at {self.event}")
 
 
 def _both(changed: list[tuple[Group | None, Group | None]]) -> Iterator[Both]:
@@ -169,8 +143,3 @@ def _both(changed: list[tuple[Group | None, Group | None]]) -> Iterator[Both]:
         now: Mapping[str, Processor] = new.processors if new is not None else {}
         for pid in {**was, **now}:
             yield Both(pid, was.get(pid), now.get(pid), old, new)
-
-
-def request_ids(group: Group | None) -> set[str]:
-    """Resource requests of a group that are open, or held and not used yet."""
-    return set() if group is None else {r.request_id for _, r in requests_of(group)}

@@ -10,9 +10,8 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, Host, JobState, Phase, Processor, Role
-from tests.simulation.judges import origins
 from tests.simulation.judges.chronicle import Chronicle, SeenRequest
-from tests.simulation.judges.legality import displaced_by, reserved_by
+from tests.simulation.judges.legality import displaced_by, is_left_behind, reserved_by
 from tests.simulation.judges.taken import Taken
 from tests.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
@@ -214,7 +213,7 @@ def _judge_turns(after: JobState, due_ms: int | None) -> None:
     for group in after.groups.values():
         if group.action is not None:
             return
-        if not all(origins.is_left_behind(after.hosts, orphan) for orphan in group.orphans):
+        if not all(is_left_behind(after.hosts, orphan) for orphan in group.orphans):
             return
         for processor in group.processors.values():
             if processor.phase in _STARTING:
@@ -293,7 +292,7 @@ def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> fr
     taken = {
         orphan.incarnation.host
         for orphan in group.orphans
-        if not origins.is_left_behind(after.hosts, orphan)
+        if not is_left_behind(after.hosts, orphan)
     }
     for other in group.processors.values():
         if other.processor_id == processor_id:

@@ -1,4 +1,4 @@
-"""What a report of an agent gives cause to tell."""
+"""What is known of a host, what it is granted, and which one is chosen."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samza_dagster.cluster.agent_messages import Sync, parse_sync
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
 from samza_dagster.cluster.host_record import HostRecord
+from samza_dagster.cluster.interface import ResourceAsk
 from samza_dagster.errors import InvalidInput
 
 pytestmark = pytest.mark.unit
@@ -215,3 +219,88 @@ def test_who_takes_a_hosts_place_begins_nothing_that_was_meant_for_the_one_befor
     assert record.is_replaced_by(sync(**later)) == (not is_kept)
     record.take(sync(**later))
     assert list(record.commands) == (["reserve", "start", "stop"] if is_kept else ["stop"])
+
+
+# Leases: whole ones for hosts that were admitted, the rest of an old one for others.
+
+LONGEST = 30.0
+steps = st.lists(
+    st.tuples(st.floats(0, 40), st.sampled_from(["ask", "lose", "admit"]), st.floats(0, 60)),
+    max_size=30,
+)
+
+
+@given(steps)
+def test_no_lease_outlives_the_promise_of_a_host_that_isnt_admitted(
+    history: list[tuple[float, str, float]],
+) -> None:
+    """Whatever is asked when: every lease ends within one of `granted_at`, which only a whole
+    grant moves on. The coordinator replaces what ran on a lost host after that.
+    """
+    now = 0.0
+    record = HostRecord("h")
+    latest_end = 0.0
+    for pause, what, may_grant in history:
+        now += pause
+        if what == "lose":
+            record.lost, record.admitted = True, False
+        elif what == "admit":
+            record.admitted = True
+        else:
+            before = record.granted_at
+            lease = max(0.0, record.lease_s(now, free_s=may_grant, longest_s=LONGEST))
+            if lease > 0:
+                latest_end = max(latest_end, now + lease)
+            assert lease <= may_grant
+            if not record.admitted:
+                assert record.granted_at == before
+        assert latest_end <= record.granted_at + LONGEST + 1e-9
+
+
+# Which host a resource is asked of, and what a refusal tells.
+
+
+def ask(host: str | None = None, *excluded: str, memory_mb: int = 100) -> ResourceAsk:
+    return ResourceAsk("r", host, excluded, memory_mb, 1, 5.0)
+
+
+def view(host: str, free: int, containers: int = 0, cores: int = 2, **more: float) -> KnownHost:
+    return KnownHost(host, free, cores, containers, more.get("lost_for_s"))
+
+
+def test_the_most_free_memory_then_the_fewest_containers_then_the_name() -> None:
+    """The order is total, so that a repeated choice is the same choice."""
+    assert choose_host(ask(), [view("a", 200), view("b", 300)]) == "b"
+    assert choose_host(ask(), [view("a", 300, 2), view("b", 300, 1)]) == "b"
+    assert choose_host(ask(), [view("b", 300, 1), view("a", 300, 1)]) == "a"
+
+
+def test_excluded_lost_and_full_hosts_are_left_out() -> None:
+    """Cores count as memory does."""
+    hosts = [
+        view("excluded", 900),
+        view("lost", 900, lost_for_s=3.0),
+        view("small", 99),
+        view("busy", 900, cores=0),
+        view("fits", 100),
+    ]
+    assert choose_host(ask(None, "excluded"), hosts) == "fits"
+    assert choose_host(ask("small"), hosts) is None
+
+
+def test_the_explanation_names_every_candidate_and_what_was_seen() -> None:
+    """Lost, excluded, full with numbers, silent, refused by its agent, unknown."""
+    hosts = {
+        v.host: v
+        for v in (view("a", 50), view("b", 900), view("c", 0, lost_for_s=130.0), view("d", 900))
+    }
+    assert explain(ask(None, "b"), hosts, {"d": "OSError: disk full"}) == (
+        "no host could hold 100 MiB and 1 cores within 5 s; "
+        "a: full, 50 MiB and 2 cores free, 100 MiB and 1 cores needed; b: left out by a rule of placement; "
+        "c: lost, no word for 130.0 s; d: refused: OSError: disk full"
+    )
+    assert explain(ask("b"), hosts, {}).endswith(
+        "b: has room, but its agent did not answer in time"
+    )
+    assert explain(ask("z"), hosts, {}).endswith("z: not registered")
+    assert explain(ask(), {}, {}).endswith("no host is registered")

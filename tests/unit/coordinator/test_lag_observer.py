@@ -1,10 +1,12 @@
-"""The observer's round: what it tells, and what it survives."""
+"""The observer's round of lags: what it tells of standbys, of those that fell silent too, and what it survives."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pytest
 from rpds import HashTrieMap
@@ -17,7 +19,9 @@ from samza_dagster.lag import Judgement, Pace, StandbyStatus, published
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.metrics_snapshots import TaskSample
+from samza_dagster.model.naming import lag_topic
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -27,9 +31,142 @@ from samza_dagster.placement.state import (
     Processor,
     Role,
 )
-from tests.unit.coordinator.observed import CONFIG, MODEL, RUNNING, TASK, World, minutes, stalls_of
+from tests.rig.task_report import task_report
 
 pytestmark = pytest.mark.unit
+
+TASK = "Standby-P 0-0"
+CONFIG = {
+    "stores.s.changelog": "kafka.log",
+    "metrics.reporters": "snapshot",
+    "metrics.reporter.snapshot.stream": "kafka.metrics",
+    "metrics.reporter.snapshot.interval": "20",
+}
+MODEL = JobModel(
+    config=CONFIG,
+    containers={
+        "0-0": ContainerModel(
+            processor_id="0-0",
+            tasks={
+                TASK: TaskModel(
+                    task_name=TASK,
+                    system_stream_partitions=(),
+                    changelog_partition=0,
+                    task_mode=TaskMode.STANDBY,
+                )
+            },
+        )
+    },
+)
+RUNNING = JobState(
+    job="j-1",
+    groups=HashTrieMap(
+        {
+            "0": Group(
+                "0",
+                {
+                    "0-0": Processor(
+                        "0-0", Role.STANDBY, Phase.RUNNING, Incarnation(1, "e1", "host-3", "r")
+                    )
+                },
+            )
+        }
+    ),
+)
+
+
+@dataclass
+class World:
+    """A metrics topic, a changelog (unless it is `deleted`) and a clock; `told` is what the term gets."""
+
+    topic: str = "metrics"
+    found: bool = True
+    records: list[TopicRecord] = field(default_factory=list)
+    end: int = 10
+    start: int = 0
+    deleted: bool = False
+    error: Exception | None = None
+    now: int = 1_000
+    state: JobState = RUNNING
+    told: list[LagObserved | StandbyStalled | Ignored] = field(default_factory=list)
+    asked_ends: int = 0
+    raised: int = 0
+    published: list[TopicRecord] = field(default_factory=list)
+    read_published: int = 0
+    lost: tuple[int, ...] = ()
+    """Partitions of the metrics topic that have no leader."""
+
+    def report(
+        self,
+        applied: int | None,
+        source: str = f"TaskName-{TASK}",
+        *,
+        execution_id: str = "e1",
+        gauge: str = "kafka-log-0-offset",
+        ahead_ms: int = 0,
+    ) -> None:
+        value = task_report(
+            *("j", TASK, {gauge: applied}),
+            host="host-3",
+            at_ms=self.now + ahead_ms,
+            execution_id=execution_id,
+            source=source,
+        )
+        self.records.append(TopicRecord(None, value, self.now))
+
+    def new_records(self) -> list[TopicRecord]:
+        if self.error is not None:
+            self.raised += 1
+            raise self.error
+        records, self.records = self.records, []
+        return records
+
+    def without_leader(self) -> tuple[int, ...]:
+        return self.lost
+
+    def close(self) -> None:
+        self.found = False
+
+    def tail(self, topic: str) -> Iterator[TopicRecord]:
+        assert topic == lag_topic("j", "1")
+        self.read_published += 1
+        return iter(self.published)
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        self.asked_ends += 1
+        there = () if self.deleted else topics
+        return {(topic, 0): OffsetRange(self.start, self.end) for topic in there}
+
+    def observer(
+        self, every_s: float = 5.0, settings: Mapping[str, str] | None = None
+    ) -> LagObserver:
+        return LagObserver(
+            job=("j", "1"),
+            config={**CONFIG, **(settings or {})},
+            reports=[self],
+            ends=self,
+            state=lambda: self.state,
+            job_model=lambda: MODEL,
+            tell=self.told.append,
+            now_ms=lambda: self.now,
+            every_s=every_s,
+        )
+
+
+def stalls_of(world: World) -> list[StandbyStalled]:
+    return [told for told in world.told if isinstance(told, StandbyStalled)]
+
+
+def minutes(world: World, observer: LagObserver, count: int, report: Callable[[], None]) -> None:
+    """Rounds a minute apart, in each of which somebody reports and the changelog grows."""
+    for _ in range(count):
+        report()
+        observer.observe()
+        world.now += 60_000
+        world.end += 5
+
+
+# The observer's round: what it tells, and what it survives.
 
 
 def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -> None:
@@ -321,3 +458,136 @@ def test_a_standby_whose_changelog_cant_be_read_or_was_made_anew_begins_to_stand
     assert look(60_000, 20) == (14, True)
     assert look(61_000, end) == (None, False)
     assert look(62_000, 30) == (24, False)
+
+
+# Standbys that reported every offset, and then nothing more: whoever fell silent, and who only seems to.
+
+ACTIVE = "TaskName-P 0"
+SETTINGS = {"metrics.reporter.snapshot.interval": "5"}
+SILENT_S, PATIENCE_S = 15, 120
+"""Three intervals of the reporter, and the default of `samza.dagster.standby.stalled.ms`."""
+AWAY = Unreachable("read", seen="no answer", fix="start it")
+
+
+def watched(world: World) -> LagObserver:
+    return world.observer(settings=SETTINGS)
+
+
+def seconds(
+    world: World, observer: LagObserver, count: int, *reports: Callable[[], None], grows: int = 1
+) -> None:
+    """Rounds a second apart; every fifth there are these reports, and in each the changelog grows."""
+    for number in range(count):
+        for report in reports if number % 5 == 0 else ():
+            report()
+        observer.observe()
+        world.now += 1_000
+        world.end += grows
+
+
+def standby_of(world: World) -> Callable[[], None]:
+    return lambda: world.report(world.end - 1)
+
+
+def active_of(world: World) -> Callable[[], None]:
+    return lambda: world.report(7, ACTIVE)
+
+
+def test_a_standby_that_told_every_offset_and_fell_silent_stands_still(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its reporter died together with its restore: an OutOfMemoryError leaves the process alive."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 60, standby_of(world), active_of(world))
+    last_told_ms = world.now - 5_000
+    seconds(world, observer, 300, active_of(world))
+    first, *_ = stalls_of(world)
+    assert (first.execution_id, first.for_ms) == ("e1", PATIENCE_S * 1_000)
+    silent_s = (first.at_ms - last_told_ms) // 1_000
+    assert PATIENCE_S + SILENT_S < silent_s < PATIENCE_S + SILENT_S + 10
+    assert "has applied nothing of log-0 for 120 s: it has ceased to report" in first.why
+    assert ["stands still" in record.message for record in caplog.records] == [True]
+
+
+def test_a_silent_standby_whose_changelog_doesnt_grow_is_left_alone() -> None:
+    """Nothing is there that it would have to apply."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 20, standby_of(world), active_of(world))
+    seconds(world, observer, 900, active_of(world), grows=0)
+    assert stalls_of(world) == []
+
+
+def test_a_standby_that_catches_up_and_reports_is_left_alone() -> None:
+    """However far behind it is, and however late two of its reports are."""
+    world = World(end=1_000_000)
+    observer = watched(world)
+    seconds(world, observer, 5, lambda: world.report(10))
+    for applied in range(20, 600, 10):
+        seconds(world, observer, 5, active_of(world), lambda a=applied: world.report(a))
+        seconds(world, observer, 10, active_of(world))
+    assert stalls_of(world) == []
+
+
+def test_a_metrics_topic_that_nobody_reports_to_for_a_while_makes_no_standby_silent() -> None:
+    """Without an error, as its client goes on by itself; then an active is the first to be heard."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 60, standby_of(world), active_of(world))
+    seconds(world, observer, 600)
+    seconds(world, observer, PATIENCE_S - 1, active_of(world))
+    assert stalls_of(world) == []
+    seconds(world, observer, 60, standby_of(world), active_of(world))
+    assert stalls_of(world) == []
+
+
+def test_who_told_nothing_before_a_metrics_topic_was_away_has_all_its_time_after() -> None:
+    """A new incarnation's wait isn't over because nobody could be heard in it."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 30, active_of(world))
+    seconds(world, observer, 600)
+    seconds(world, observer, PATIENCE_S - 1, active_of(world))
+    assert stalls_of(world) == []
+    seconds(world, observer, 10, active_of(world))
+    assert stalls_of(world)
+
+
+def test_brokers_that_are_away_make_no_standby_silent() -> None:
+    """Neither in the outage nor before the patience is over after it."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 60, standby_of(world), active_of(world))
+    seconds(world, observer, 100, active_of(world))
+    world.error = AWAY
+    seconds(world, observer, 600)
+    world.error = None
+    seconds(world, observer, PATIENCE_S - 1, active_of(world))
+    assert stalls_of(world) == []
+
+
+def test_a_new_leader_gives_a_silent_standby_all_its_time() -> None:
+    """What the one before knew is gone with it, and the first reports may be of others."""
+    world = World()
+    before = watched(world)
+    seconds(world, before, 60, standby_of(world), active_of(world))
+    seconds(world, before, 130, active_of(world))
+    assert stalls_of(world) == []
+    after = watched(world)
+    seconds(world, after, PATIENCE_S - 1, active_of(world))
+    assert stalls_of(world) == []
+    seconds(world, after, 10, active_of(world))
+    assert stalls_of(world)
+
+
+def test_a_successor_isnt_silent_since_its_predecessor_was() -> None:
+    """Silence is of one incarnation."""
+    world = World()
+    observer = watched(world)
+    seconds(world, observer, 60, standby_of(world), active_of(world))
+    seconds(world, observer, 130, active_of(world))
+    processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
+    world.state = JobState(job="j-1", groups=HashTrieMap({"0": Group("0", {"0-0": processor})}))
+    seconds(world, observer, PATIENCE_S - 1, active_of(world))
+    assert stalls_of(world) == []

@@ -1,10 +1,12 @@
-"""Which topics are made for a job, and how, as Samza's settings say it."""
+"""The topics of a job: what is made for it, as Samza would, and what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
+from samza_dagster.coordinator.deployment import input_topics, plan
 from samza_dagster.coordinator.diagnosis import judged
+from samza_dagster.coordinator.fencing.container_topics import container_topics
 from samza_dagster.coordinator.samza_topics import coordinator_stream, own_topics, samza_topics
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.replicas import (
@@ -18,6 +20,7 @@ from samza_dagster.metadata.replicas import (
 from samza_dagster.metadata.topics import TopicSpec, contradictions
 
 pytestmark = pytest.mark.unit
+
 OWN = "job.coordinator.replication.factor"
 OF_ITS_SYSTEM = "systems.kafka.default.stream.replication.factor"
 CHECKPOINTS = "__samza_checkpoint_ver_1_for_j_1"
@@ -249,3 +252,104 @@ def test_doctor_has_one_line_for_what_all_topics_meet_and_one_for_each_that_does
     assert ["topic one" in found[0].seen, "topic two" in found[1].seen] == [True, True]
     one_broker = KeptTopics((1,), {"one": topics["one"]})
     assert all(each.ok for each in judged(one_broker, {"one": 3}, "h:1"))
+
+
+# What a container reads and writes at the brokers, as far as its job's config tells.
+
+READ, WRITE = frozenset({"READ"}), frozenset({"WRITE"})
+BOTH = READ | WRITE
+CONFIG = {"job.name": "j", "job.default.system": "kafka", "task.inputs": "kafka.in"}
+ALWAYS = {"__samza_coordinator_j_1": BOTH, "in": READ}
+
+
+def topics(systems: tuple[str, ...] = ("kafka",), **config: str) -> dict[str, frozenset[str]]:
+    """Those of a job with these settings beside its least ones; `__` stands for a dot."""
+    added = {key.replace("__", "."): value for key, value in config.items()}
+    return container_topics({**CONFIG, **added}, systems)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, {}),
+        ({"stores__s__changelog": "kafka.j-s"}, {"j-s": BOTH}),
+        (
+            {"task__checkpoint__factory": "x.KafkaCheckpointManagerFactory"},
+            {"__samza_checkpoint_ver_1_for_j_1": BOTH},
+        ),
+        (
+            {"metrics__reporters": "a, b", "metrics__reporter__a__stream": "kafka.m"},
+            {"m": WRITE},
+        ),
+        ({"task__broadcast__inputs": "kafka.b#0, kafka.c#[0-3]"}, {"b": READ, "c": READ}),
+        (
+            {"stores__s__factory": "x", "stores__s__side__inputs": "kafka.d,e"},
+            {"d": READ, "e": READ},
+        ),
+        (
+            {"streams__o__samza__system": "kafka", "streams__o__samza__physical__name": "orders"},
+            {"orders": WRITE},
+        ),
+        ({"streams__o__samza__key__serde": "json"}, {"o": WRITE}),
+        ({"streams__o__samza__intermediate": "true"}, {"o": BOTH}),
+        ({"streams__in__samza__bootstrap": "true"}, {}),
+        (
+            {"streams__f__samza__physical__name": "far", "stores__s__side__inputs": "f"},
+            {"far": READ},
+        ),
+    ],
+)
+def test_every_topic_that_the_config_names_is_asked_for(
+    config: dict[str, str], expected: dict[str, frozenset[str]]
+) -> None:
+    """A container that may not use one of them ends, or works without metrics."""
+    assert topics(**config) == {**ALWAYS, **expected}
+
+
+def test_what_is_at_other_brokers_is_left_to_them() -> None:
+    """A fence's principals are unknown there."""
+    elsewhere = {
+        "metrics__reporters": "a",
+        "metrics__reporter__a__stream": "far.m",
+        "task__broadcast__inputs": "far.b#0",
+        "stores__s__factory": "x",
+        "stores__s__side__inputs": "far.d",
+        "streams__o__samza__system": "far",
+    }
+    assert topics(**elsewhere) == ALWAYS
+    assert set(topics(("far", "kafka"), **elsewhere)) == {*ALWAYS, "m", "b", "d", "o"}
+
+
+# Which system each input of a deployment is read from.
+
+
+def test_each_input_has_its_own_system() -> None:
+    """All of them had the first one's: the others' topics were looked for at the wrong brokers."""
+    config = {"job.name": "j", "task.inputs": "near.orders, far.clicks"}
+    model = plan(config, {"orders": 2, "clicks": 1}, "run-1").job_model
+    read = {
+        (p.system, p.stream, p.partition)
+        for container in model.containers.values()
+        for task in container.tasks.values()
+        for p in task.system_stream_partitions
+    }
+    assert read == {("near", "orders", 0), ("near", "orders", 1), ("far", "clicks", 0)}
+
+
+def test_one_topic_of_two_systems_is_refused() -> None:
+    """One of the two would silently not be read."""
+    config = {"job.name": "j", "task.inputs": "near.orders, far.orders"}
+    with pytest.raises(InvalidInput, match="topic orders of both near and far"):
+        plan(config, {"orders": 1}, "run-1")
+
+
+def test_an_application_that_has_its_streams_in_its_code_is_refused_by_its_name() -> None:
+    """As most of Hello Samza: it said that `task.inputs` isn't set, which such a job never sets."""
+    with pytest.raises(
+        InvalidInput, match=r"com\.example\.App has its streams in its code"
+    ) as refused:
+        input_topics({"app.class": "com.example.App"})
+    assert "Application Master" in refused.value.fix
+    assert input_topics({"app.class": "com.example.App", "task.inputs": "kafka.in"}) == {
+        "in": "kafka"
+    }

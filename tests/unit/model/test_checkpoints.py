@@ -1,4 +1,4 @@
-"""Of a commit both versions say the same, and what can't be read is told."""
+"""Changelogs and the checkpoints that name offsets in them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.checkpoints import Checkpoint, checkpoint_key, decode_checkpoint
 
 pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("config", "changelog"),
+    [
+        ({"stores.s.changelog": "kafka.topic.with.dots"}, ("kafka", "topic.with.dots")),
+        ({"stores.s.changelog": "log"}, ("", "log")),
+        ({"stores.s.changelog": "log", "job.default.system": "k1"}, ("k1", "log")),
+        (
+            {"stores.s.changelog": "log", "job.changelog.system": "k2", "job.default.system": "k1"},
+            ("k2", "log"),
+        ),
+        (
+            {"stores.s.changelog": "kafka.log", "app.mode": "BATCH", "app.run.id": "r7"},
+            ("kafka", "log-r7"),
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"stores.s.factory": "F", "stores.s.side.inputs.processor.factory": "P"},
+        {"stores.cache.factory": "F", "stores.default.changelog.min.compaction.lag.ms": "1"},
+    ],
+)
+def test_a_changelogs_system_and_topic(
+    config: dict[str, str], changelog: tuple[str, str], more: dict[str, str]
+) -> None:
+    """The first dot separates; a bare name takes the changelog's or the default system."""
+    assert store_changelogs({**config, **more}) == (StoreChangelog("s", *changelog),)
+
+
+# Of a commit both versions say the same, and what can't be read is told.
+
 RECORDS = [
     json.loads(line)
     for line in (Path(__file__).parents[2] / "data" / "wire" / "checkpoint-tail.jsonl")

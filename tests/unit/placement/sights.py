@@ -103,6 +103,15 @@ def see_given_back(world: Scene, who: str) -> None:
     so(any(cmd.ReleaseResource(r.request_id) in world.log for r in asked), "one was released")
 
 
+def see_turns(world: Scene) -> None:
+    """Each of those that wait was asked for once before any was asked for again."""
+    asked = [r.processor_id for r in world.sent(cmd.RequestResource)]
+    several = len(set(asked))
+    so(several > 1, f"several wait: {asked}")
+    for first in range(len(asked) - several):
+        same(len(set(asked[first : first + several])), several)
+
+
 def see_after(world: Scene, what: str, told: str) -> None:
     """What else the step said that said this, counters left out."""
     kind = getattr(cmd, what.split(" ", maxsplit=1)[0])
@@ -251,9 +260,13 @@ SIGHTS: dict[str, Callable[..., object]] = {
         w.placed(other) in last_request(w, who).excluded_hosts, f"{last_request(w, who)}"
     ),
     r"all orphans were left behind": see_left,
+    r"who has waited longest was asked for first": see_turns,
     r"(\S+) as it was at first was told to stop": lambda w, who: so(
         w.first[who].execution_id in [c.execution_id for c in w.sent(cmd.StopContainer)],
         "it was told to stop",
+    ),
+    r"the resource that (\S+) had at first was released": lambda w, who: so(
+        cmd.ReleaseResource(w.first[who].request_id) in w.log, "released"
     ),
     r"(\S+) as it was at first was forgotten on (\S+)": lambda w, who, host: so(
         cmd.ForgetContainer(w.first[who].execution_id, host) in w.log

@@ -1,23 +1,136 @@
-"""What `verify` finds in an audit history, and what it lets pass."""
+"""What an audit record is, and what `verify` finds in a history of them, those of `histories.txt` too."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import hashlib
+import json
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.placement.certificates import AuditRecord, digest_of
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.audit_log import decode_entry, encode_entry
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.placement.certificates import (
+    AuditRecord,
+    audit_from_json,
+    audit_to_json,
+    digest_of,
+)
 from samza_dagster.placement.state import End
 from samza_dagster.placement.verification import Head, Rule, Verdict, verify
 from tests.rig.pace import PACE
-from tests.unit.placement.chronicle import Chronicle, chained, moved
+from tests.unit.placement.chronicle import TICK_MS, Chronicle, chained, moved
 
 pytestmark = pytest.mark.unit
+
+RECORD = AuditRecord(
+    number=7,
+    kind="start",
+    at_ms=1_795_264_716_232,
+    deployment_id="1795264716232-abcdef01",
+    group_id="0",
+    processor_id="0",
+    role="Active",
+    execution_id="0-17",
+    epoch=17,
+    host="host-1",
+    previous_hash="a" * 64,
+    why="failover",
+    fencing="lease",
+    predecessor=End("0-3", 3, "host-2", "dead", 5, "exit 143"),
+    others=(("0-0", "host-3"),),
+    lag_records=12,
+)
+
+ASLEEP = {"execution_id": "0-3", "epoch": 3, "host": "h", "how": "asleep", "at_ms": 5}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    document = json.loads(json.dumps(audit_to_json(RECORD)))
+    return {name: value for name, value in (document | fields).items() if value is not ...}
+
+
+@given(st.from_type(AuditRecord))
+def test_any_record_is_read_back(record: AuditRecord) -> None:
+    """Through the bytes of the topic, to an equal record with an equal digest."""
+    again = decode_entry("t", TopicRecord(*encode_entry(record), 0, 3))
+    assert again == record
+    assert digest_of(again) == digest_of(record)
+
+
+@given(st.from_type(AuditRecord))
+def test_the_digest_is_of_the_canonical_json(record: AuditRecord) -> None:
+    """Anybody can compute it: as it is written but `digest` and `version`, names sorted."""
+    fields = audit_to_json(record)
+    del fields["digest"], fields["version"]
+    assert ("left_behind" in fields) == bool(record.left_behind)
+    assert ("previous_at_ms" in fields) == (record.previous_at_ms is not None)
+    assert ("grouping" in fields) == bool(record.grouping)
+    assert ("spun_up_by" in fields) == bool(record.spun_up_by)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    assert digest_of(record) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_digest_of_a_record_stays_what_it_is() -> None:
+    """Histories are kept for years: a change here breaks every chain."""
+    assert digest_of(RECORD) == "0fbb436eb38a801e388dfe68d471d8968ca6f12a86a415357503e4ff495aa566"
+    assert digest_of(dataclasses.replace(RECORD, digest="x")) == digest_of(RECORD)
+
+
+@pytest.mark.parametrize(
+    ("document", "seen"),
+    [
+        ([], "no JSON object"),
+        (None, "no JSON object"),
+        (changed(version=2), "field version: 2 instead of 1"),
+        (changed(version=True), "field version: True instead of 1"),
+        (changed(version=...), "field version: None instead of 1"),
+        (changed(weight=3), "field weight: a field that this release doesn't know"),
+        (changed(epoch=...), "field epoch: missing"),
+        (changed(epoch="17"), "field epoch: '17', no whole number"),
+        (changed(epoch=None), "field epoch: None, no whole number"),
+        (changed(number=True), "field number: True, no whole number"),
+        (changed(lag_records=1.5), "field lag_records: 1.5, no whole number"),
+        (changed(host=None), "field host: None, no text"),
+        (changed(role="Observer"), "field role: 'Observer'"),
+        (changed(kind="pause"), "field kind: 'pause'"),
+        (changed(fencing="Lease"), "field fencing: 'Lease'"),
+        (changed(fencing=""), "field fencing: ''"),
+        (changed(others=[["0-0"]]), "field others[0]: ['0-0'], no array of 2"),
+        (changed(others="0-0"), "field others: '0-0', no array"),
+        (changed(others=[["0-0", 3]]), "field others[0][1]: 3, no text"),
+        (changed(predecessor=ASLEEP), "field predecessor.how: 'asleep'"),
+        (changed(predecessor="0-3"), "field predecessor: '0-3', no JSON object"),
+        (changed(predecessor={}), "field predecessor.at_ms: missing"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name(document: object, seen: str) -> None:
+    """Nothing is guessed: the place, the field, and what stands there."""
+    with pytest.raises(MalformedRecord) as refused:
+        audit_from_json(document, "topic t, offset 41")
+    assert refused.value.seen.startswith("topic t, offset 41")
+    assert refused.value.seen.endswith(seen)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b"\xff"])
+def test_bytes_that_are_no_object_are_told_with_their_offset(value: bytes | None) -> None:
+    """A stranger's record in the topic is found, not skipped."""
+    with pytest.raises(MalformedRecord, match="topic t, offset 41"):
+        decode_entry("t", TopicRecord(None, value, 0, 41))
+
+
+# What `verify` finds in an audit history, and what it lets pass.
 
 HOSTS = [f"host-{n}" for n in range(1, 6)]
 PROCESSORS = ["0", "0-0", "0-1", "1", "1-0"]
@@ -288,3 +401,120 @@ def test_the_work_grows_with_the_history_not_with_its_square() -> None:
     assert verdict.ok
     assert verdict.records == 10_000
     assert time.monotonic() - began < 10 * PACE
+
+
+# Every history of `histories.txt`. Its records have the numbers, hashes and digests that they
+# should: a forger who knows the rules.
+
+LEFT = 9
+"""The number of the first record of a history that is cut."""
+GONE = End("0_3", 3, "host-1", "dead", 20, "seen dead")
+
+
+class Told(NamedTuple):
+    """A history as it stands in the file."""
+
+    promise: str
+    steps: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.steps}"
+
+
+def told_histories() -> Iterator[Told]:
+    """All of them: a promise, and a history in each indented line below it."""
+    promise = ""
+    for line in Path(__file__).with_name("histories.txt").read_text("utf-8").splitlines():
+        if line.startswith("    "):
+            yield Told(promise, *line.strip().split(" | "))
+        elif line and not line.startswith("#"):
+            promise = line
+
+
+class History(Chronicle):
+    """A chronicle that is told in words."""
+
+    number = 1
+
+    def take(self, step: str) -> None:
+        """What the step tells is on record."""
+        told, _, given = step.partition(" with ")
+        fields = {k.arg: ast.literal_eval(k.value) for k in call(given).keywords if k.arg}
+        match told.split(" "):
+            case ["moved"]:
+                self.__dict__ |= moved().__dict__
+            case ["cut"]:
+                self.epoch, self.number = 5, LEFT
+            case ["epochs", "go", "on", "from", epoch]:
+                self.epoch = int(epoch)
+            case ["the", "first", count, "are", "gone"]:
+                self.records, self.number = self.records[int(count) :], LEFT
+            case ["at", at_ms]:
+                self.now_ms = int(at_ms) - TICK_MS
+            case [processor_id, "on", host]:
+                self.start(processor_id, **{"host": host, **self.named(processor_id, fields)})
+            case [execution_id, "ends", *by]:
+                ended, how = self.started(execution_id), by[1] if by else "dead"
+                self.end(ended, how, **self.named(ended.processor_id, fields))
+            case _:
+                raise LookupError(f"no step reads {step!r}")
+
+    def named(self, processor_id: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """A predecessor is told by what differs from the one before, or from one that is gone."""
+        if (changed := fields.get("predecessor")) is not None:
+            before = self.predecessor.get(processor_id, GONE)
+            fields["predecessor"] = replace(before, **changed)
+        return fields
+
+    def started(self, execution_id: str) -> AuditRecord:
+        """Its start, also one that has aged away."""
+        for record in self.records:
+            if record.execution_id == execution_id:
+                return record
+        processor_id, _, epoch = execution_id.rpartition("_")
+        before = Chronicle().start(processor_id, "host-1")
+        return replace(before, execution_id=execution_id, epoch=int(epoch))
+
+
+def call(arguments: str) -> ast.Call:
+    """These arguments, given to anything."""
+    made = ast.parse(f"it({arguments})", mode="eval").body
+    assert isinstance(made, ast.Call)
+    return made
+
+
+@pytest.mark.parametrize("told", told_histories(), ids=str)
+def test_what_is_found_in_a_history_is_what_is_told(told: Told) -> None:
+    """Nothing, or the first record that breaks a rule, and that rule."""
+    history = History()
+    for step in told.steps.split("; "):
+        history.take(step)
+    violation = verify(chained(history.records, history.number)).violation
+    where, _, words = told.found.partition(": ")
+    assert (violation and f"{violation.position} {violation.rule}") == (
+        None if where == "fine" else where
+    )
+    if violation is not None:
+        assert violation.seen
+        assert [word for word in words.split(", ") if word not in violation.seen] == []
+
+
+ENDS = [hows for count in (1, 2, 3) for hows in product(("dead", "fenced", "lease"), repeat=count)]
+
+
+@pytest.mark.parametrize("hows", ENDS, ids="-".join)
+@pytest.mark.parametrize("started_before", [False, True], ids=["known", "started before"])
+def test_an_incarnation_ends_in_one_way_and_is_then_seen_dead(
+    hows: tuple[str, ...], started_before: bool
+) -> None:
+    """By a fence once, by its lease again and again, dead once and after all else."""
+    job = moved()
+    standby = job.not_ended["0-0"]
+    for how in hows:
+        job.end(standby, how)
+    records = chained(job.records[4:], 9) if started_before else job.records
+    legal = re.fullmatch(r"(fenced|(lease ?)*) ?(dead)?", " ".join(hows)) is not None
+    violation = verify(records).violation
+    assert (violation is None) is legal
+    assert violation is None or violation.rule is Rule.ENDS

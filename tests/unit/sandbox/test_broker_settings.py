@@ -1,17 +1,27 @@
-"""The sandbox's broker: who comes by the job's own listener, and what it must show."""
+"""A sandbox's brokers: their settings, one that has ended, and those that nobody reaches."""
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.broker_settings import (
     authorizer_settings,
     broker_settings,
     cluster_settings,
     job_listener_settings,
 )
+from samza_dagster.sandbox.brokers import Brokers
+from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.readiness import Readiness
 
 pytestmark = pytest.mark.unit
 
@@ -63,3 +73,120 @@ def test_kafkas_own_topics_are_on_three_brokers_and_topics_without_a_factor_on_o
     assert found["transaction.state.log.replication.factor"] == copies
     assert found["transaction.state.log.min.isr"] == in_sync
     assert not {"default.replication.factor", "min.insync.replicas"} & set(found)
+
+
+# A broker that ends by itself while a sandbox comes up: named at once, with what its log says.
+
+
+def brokers(directory: Path, record: ProcessRecord, log: str) -> Brokers:
+    """One, whose process is the given one."""
+    made = Brokers(directory, 1)
+    (node,) = made.nodes = made._seated()
+    node._process = record
+    directory.mkdir(exist_ok=True)
+    node.log.write_text(log)
+    return made
+
+
+def ended(directory: Path) -> ProcessRecord:
+    """A real process that is over."""
+    record = process.spawn("broker", [sys.executable, "-c", ""], log=directory / "out.log")
+    assert record.wait(20.0)
+    return record
+
+
+def test_one_that_runs_is_fine(tmp_path: Path) -> None:
+    """Whatever its log says."""
+    own = ProcessRecord.of("broker", os.getpid())
+    brokers(tmp_path / "broker", own, "No space left on device").need()
+
+
+@pytest.mark.parametrize(
+    ("log", "seen", "fix"),
+    [
+        (
+            "java.io.IOException: No space left on device\n" + "later\n" * 50,
+            "No space",
+            "another disk",
+        ),
+        ("OutOfMemoryError: Java heap space\n", "OutOfMemoryError", "broker.log"),
+    ],
+)
+def test_one_that_has_ended_is_told_with_its_reason(
+    tmp_path: Path, log: str, seen: str, fix: str
+) -> None:
+    """A full disk by its name, though a broker says more after it."""
+    with pytest.raises(ActionFailed) as raised:
+        brokers(tmp_path / "broker", ended(tmp_path), log).need()
+    assert seen in raised.value.seen
+    assert fix in raised.value.fix
+
+
+# What the sandbox's readers make of a client that can't reach the broker.
+
+
+class LosesItsBroker:
+    """Knows the topic once, not its leader, and nothing afterwards."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def list_topics(self, *_: Any, **__: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+
+        self._asked += 1
+        if self._asked > 1:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None})})
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+
+
+def test_a_client_that_loses_its_broker_while_it_looks_for_a_leader_says_unreachable() -> None:
+    """Callers know no error of librdkafka's."""
+    with pytest.raises(Unreachable):
+        kafka_client.end_offsets(LosesItsBroker(), "t")
+
+
+class Broker:
+    """Answers every client but those in `unheard`; `made` so many."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *unheard: int) -> None:
+        self.made = 0
+        self._unheard = unheard
+        monkeypatch.setattr(kafka_client, "consumer", self._consumer)
+        monkeypatch.setattr(kafka_client, "end_offsets", self._end_offsets)
+
+    def _consumer(self, _: str) -> io.BytesIO:
+        self.made += 1
+        return io.BytesIO(bytes([self.made]))
+
+    def _end_offsets(self, client: io.BytesIO, _: str) -> tuple[int, ...]:
+        if client.getvalue()[0] in self._unheard:
+            raise Unreachable("the broker")
+        return (3, 4)
+
+
+def readiness() -> Readiness:
+    return Readiness(dict, (), "nowhere", wanted=1, standbys=0)
+
+
+def test_a_readiness_whose_client_is_lost_asks_by_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And keeps that."""
+    broker = Broker(monkeypatch, 1)
+    ready = readiness()
+    assert [ready.outputs(), ready.outputs()] == [7, 7]
+    assert broker.made == 2
+
+
+def test_a_readiness_without_a_broker_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a second client: the deadline of what waits for it is far away."""
+    broker = Broker(monkeypatch, 1, 2)
+    with pytest.raises(Unreachable):
+        readiness().outputs()
+    assert broker.made == 2

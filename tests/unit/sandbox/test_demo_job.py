@@ -1,15 +1,19 @@
-"""The demo's config keeps the promises that Samza's wire asks for."""
+"""The demo's config keeps the promises that Samza's wire asks for, and what it counts of a restore."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from samza_dagster.coordinator.fencing.principals import PROMPT_KAFKA_FACTORY
 from samza_dagster.directories import HOME_VARIABLE
-from samza_dagster.sandbox import demo_job
+from samza_dagster.model import naming
+from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.demo.restore import Restored, RestoreWatch
+from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME, STORE
 from samza_dagster.sandbox.java_check import Java
 from samza_dagster.sandbox.launch import (
     MAIN_CLASS,
@@ -139,3 +143,36 @@ def test_counts_the_hosts_whose_copy_is_near(tmp_path: Path) -> None:
     hosts = (tmp_path / "a", tmp_path / "b")
     assert near_copies(hosts, (100, 100), bound=10) == (1, 1)
     assert near_copies(hosts, (100, 100), bound=20) == (2, 1)
+
+
+# The demo counts what a moved active read against what was new to its host.
+
+LOG = (
+    "12 total entries restored for store: s in directory: /d/Partition_0.\n"
+    "5 total entries restored for store: s in directory: /d/Partition_2.\n"
+)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Of a host whose standby had applied offsets 89 and 99."""
+    for partition, offset in ((0, 89), (2, 99)):
+        store = tmp_path / naming.store_directory(JOB_NAME, JOB_ID, STORE, f"Partition {partition}")
+        store.mkdir(parents=True)
+        (store / "OFFSET-v2").write_text(f'{{"kafka.log.{partition}":"{offset}"}}')
+    return tmp_path
+
+
+def test_counts_the_partitions_of_the_moved_active_alone(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends of the others don't count; what came since the standby left does."""
+    ends = (100, 7000, 105, 7000)
+    monkeypatch.setattr(kafka_client, "consumer", lambda _servers: io.BytesIO())
+    monkeypatch.setattr(kafka_client, "end_offsets", lambda _consumer, _topic: ends)
+    watch = RestoreWatch("127.0.0.1:1", state, (0, 2))
+    assert watch.result(LOG) is None, "nothing was seen yet"
+    watch.standby_left()
+    assert watch.result(LOG) is None, "the active hasn't arrived"
+    watch.active_arrived()
+    assert watch.result(LOG) == Restored(restored=17, changelog=205, produced_in_gap=15)

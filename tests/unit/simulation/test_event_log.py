@@ -15,8 +15,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.codec import state_digest
 from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 from tests.simulation.driver import simulate
-from tests.simulation.event_codec import decode_event
-from tests.simulation.event_log import replay_log
+from tests.simulation.event_log import decode_event, replay_log
 from tests.simulation.script import play
 
 pytestmark = pytest.mark.unit

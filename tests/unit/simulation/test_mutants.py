@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from tests.mutants.catalogue import CATALOGUE
-from tests.mutants.patches import Mutant
-from tests.mutants.verdict import asked_too_seldom
+from tests.mutants.catalogue import CATALOGUE, Mutant
+from tests.simulation.judges.violation import INVARIANTS, JUDGES
 
 pytestmark = pytest.mark.unit
 
@@ -18,8 +19,8 @@ def test_a_planted_bug_fits_the_reducer(mutant: Mutant) -> None:
 
 
 def test_each_judge_has_bugs_that_it_should_find() -> None:
-    """An invariant two, a law one. A judge that none is planted against is named."""
-    assert asked_too_seldom(CATALOGUE) == []
+    """An invariant two, since one could be found by luck, any other judge one."""
+    counts = Counter(mutant.invariant for mutant in CATALOGUE)
+    assert counts.keys() == set(JUDGES)
+    assert min(counts[name] for name in INVARIANTS) >= 2
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
-    without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
-    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 wanted"]
