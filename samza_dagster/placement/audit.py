@@ -19,7 +19,7 @@ from samza_dagster.placement.state import (
 
 
 def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> None:
-    """Certifies a start; the caller has checked that nothing is in its way."""
+    """Certify a start. The caller has checked that nothing forbids it."""
     group, processor_id, host = step.group, processor.processor_id, incarnation.host
     place = ownership.place_taken(group, processor_id)
     lag = None if place is None else step.lag(place.standby_id)
@@ -55,7 +55,7 @@ def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> No
 def end(
     step: GroupStep, processor_id: str, incarnation: Incarnation, how: Ended, evidence: str
 ) -> End:
-    """Certifies an end, and returns it for the processor's next start."""
+    """Certify an end, and return it for the processor's next start."""
     _certify(step, Kind.END, processor_id, incarnation, how=how, evidence=evidence)
     return End(
         incarnation.execution_id, incarnation.epoch, incarnation.host, how, step.now_ms, evidence
@@ -105,7 +105,7 @@ def _why(step: GroupStep, processor: Processor, host: str) -> str:
 
 
 def _what_is_known(step: GroupStep, standby: Processor) -> str:
-    """What the cold start passes over."""
+    """Return the phase and the lag of a standby that a cold start passes over."""
     lag = step.lag(standby.processor_id)
     behind = texts.how_far_behind(None if lag is None else lag.records)
     return f"{standby.processor_id} is {standby.phase}, {behind}"

@@ -1,6 +1,6 @@
-"""What is seen of a processor's process: it runs, has ended, or outlives its stop.
+"""Applies what was observed of a processor's process: it runs, has ended, or survived a stop.
 
-An end concerns the group's action first, then its failover, then the processor by itself.
+An end concerns the group's action first, then its failover, then the processor alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from samza_dagster.placement.state import (
 
 
 def checked_in(step: GroupStep, processor: Processor) -> None:
-    """A container runs. One that is being stopped has checked in, should it survive that."""
+    """Apply a check-in; a container that survives its stop counts as checked in."""
     processor_id = processor.processor_id
     if processor.phase is Phase.STOPPING:
         step.change(processor_id, start_deadline_ms=None)
@@ -55,12 +55,12 @@ def checked_in(step: GroupStep, processor: Processor) -> None:
 
 
 def died(step: GroupStep, processor_id: str, evidence: str) -> None:
-    """A processor's process was seen dead."""
+    """Apply the observed death of a processor's process."""
     ended(step, containers.bury(step, processor_id, evidence), lost=False)
 
 
 def ended(step: GroupStep, before: Processor, *, lost: bool) -> None:
-    """`before` is the processor as it was with its process; `lost`: nobody saw it die."""
+    """Apply a process's end; `before` is the processor with it, `lost`: its death wasn't seen."""
     processor_id, action = before.processor_id, step.action
     if not (action is None or isinstance(action, Fallback)) and subject_of(action) == processor_id:
         _subject_ended(step, action, before, lost=lost)
@@ -68,7 +68,7 @@ def ended(step: GroupStep, before: Processor, *, lost: bool) -> None:
     swap = ownership.displacing(step.group, processor_id)
     if swap is not None and not lost:
         moves.standby_ended(step, swap)
-        if swap.stage is Stage.RESERVING_STANDBY:  # it wasn't asked to
+        if swap.stage is Stage.RESERVING_STANDBY:  # it ended without a stop
             _go_on(step, before)
         return
     group = step.group
@@ -105,9 +105,9 @@ def _subject_ended(
 
 
 def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool = False) -> None:
-    """An end that no action asked for, or (`lost`) a host's silence: the way back begins.
+    """Begin the recovery from an end that no action caused, or (`lost`) from a host's silence.
 
-    One that ran goes on at once. Others take a turn to start, `pause_ms` from now at the
+    A processor that ran continues at once. Others take a turn to start, after `pause_ms` at the
     soonest.
     """
     processor_id = before.processor_id
@@ -126,11 +126,9 @@ def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool 
 
 
 def stop_failed(step: GroupStep, processor: Processor) -> None:
-    """The process outlives its stop: whoever asked for it must do without.
-
-    One that nobody asked for any more (it isn't wanted, or its start was overdue) is
-    stopped again when its deadline comes.
-    """
+    """Continue without a stop that the process survived."""
+    # A stop without an owner (the processor isn't wanted, or its start was overdue) is repeated
+    # at the processor's deadline.
     processor_id, failing_over = processor.processor_id, step.group.failover
     if processor.phase is not Phase.STOPPING:
         return

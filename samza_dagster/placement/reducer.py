@@ -1,7 +1,7 @@
 """The reducer: `step(state, event) -> (state, commands)`. Pure.
 
-Here an event finds what it concerns: a request, a resource, a host, a processor, an orphan,
-or nobody, which makes it a stray. The other modules say what follows.
+This module finds what an event concerns: a request, a resource, a host, a processor, an orphan,
+or nothing known (a stray). The other modules apply the event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from samza_dagster.placement.state import (
 )
 
 NO_ANSWER = "the cluster gave no answer in time"
-# Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
+# Looked up once: an access to an Enum member costs 0.1 µs until Python 3.12.
 _RESERVED = Phase.RESERVED
 
 Seen = (
@@ -61,32 +61,33 @@ Seen = (
     | ev.PrincipalFenced
     | ev.StandbyStalled
 )
-"""What an agent or the brokers say of one incarnation."""
+"""Reports of an agent or the brokers on one incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next state, and what to do once it is durable."""
+    """The next state, and the commands to carry out once it is durable."""
 
     state: JobState
     commands: tuple[Command, ...]
 
 
 def step(state: JobState, event: ev.Event) -> Step:
-    """What `event` changes. The same inputs always give the same step."""
+    """Return the state and the commands after `event`. The function is deterministic."""
     draft = Draft(state, event.at_ms)
     if isinstance(event, ev.RequestArrived):
-        _take_turns(draft)  # whoever was due before it came: it is told what it waits for
+        # Start what was due before this request, so that its answer names what it waits for.
+        _take_turns(draft)
     _handle(draft, event)
     _settle(draft)
-    # A take-over says again what was said; the hosts' registrations lead on.
+    # A take-over only repeats commands; the hosts' registrations lead on.
     if not isinstance(event, ev.CoordinatorRestarted):
         _take_turns(draft)
     return Step(draft.result(), draft.commands)
 
 
 def next_deadline_ms(state: JobState) -> int | None:
-    """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
+    """Return when a `TimePassed` is due, on the leader's clock; None when nothing waits."""
     return state.index.next_deadline_ms(state.now_ms, state.limits.host_timeout_ms)
 
 
@@ -124,7 +125,7 @@ def _take_turns(draft: Draft) -> None:
 
 
 def _settle(draft: Draft) -> None:
-    """Starts what nothing is in the way of any more, in every group that changed."""
+    """Start everything that nothing forbids any more, in every group that changed."""
     deploy.regrouping_over(draft)
     while draft.unsettled:
         group_id = min(draft.unsettled)
@@ -144,11 +145,11 @@ def _start_what_is_reserved(group: GroupStep, before: Group) -> None:
         if broken is not None:
             _refused(group, processor_id, broken)
         if group.found is not before:
-            return  # it is unsettled again: what else is reserved has its turn then
+            return  # the group is unsettled again, and its other reservations follow then
 
 
 def _refused(group: GroupStep, processor_id: str, broken: rules.Violation) -> None:
-    """What was reserved became illegal: it is given back, and another place is sought."""
+    """Release a reservation that became illegal, and look for another place."""
     if ownership.fails_over(group.group, processor_id):
         failover.abandon(group, broken.seen)
         return
@@ -163,11 +164,11 @@ def _refused(group: GroupStep, processor_id: str, broken: rules.Violation) -> No
             containers.request_any(group, processor_id)
 
 
-# Incarnations: what is seen of one is about an orphan or a processor.
+# Incarnations: a report on one concerns an orphan or a processor.
 
 
 def _seen(draft: Draft, event: Seen) -> None:
-    """What nobody has is stopped, or forgotten."""
+    """Apply a report to its incarnation; stop or forget an incarnation that nothing refers to."""
     group = draft.of_id(event.execution_id)
     if group is not None:
         match ownership.bearer(group.group, event.execution_id):
@@ -221,11 +222,11 @@ def _evidence(event: ev.StartFailed | ev.ContainerStopped) -> str:
     return f"{event.host} saw it dead{status}"
 
 
-# Resources: what the cluster answers is about an action or a processor.
+# Resources: an answer of the cluster concerns an action or a processor.
 
 
 def _allocated(draft: Draft, request_id: str, host: str) -> None:
-    """A resource is held on `host`; one that nobody waits for is given back."""
+    """Apply a held resource; release one that nothing waits for."""
     group = draft.of_id(request_id)
     if group is None:
         draft.emit(ReleaseResource(request_id))
@@ -240,7 +241,7 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
             if request.allocated_host is None:
                 containers.hold(group, processor.processor_id, request, host)
         case Processor(incarnation=incarnation) if incarnation and incarnation.host != host:
-            # Held twice, by two leaders' clusters: this one is for nobody.
+            # Two leaders' clusters hold the resource; this one is superfluous.
             draft.emit(ReleaseResource(request_id))
         case _:
             pass
@@ -249,10 +250,8 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
 def _reserved(
     group: GroupStep, action: Swap | Move | SpinUp, request: ResourceRequest, host: str
 ) -> None:
-    """An action's resource is held. The rules are checked again, before anything is stopped.
-
-    A container that is down meanwhile waits for no limit.
-    """
+    """Apply an action's held resource. The rules are checked again, before anything is stopped."""
+    # A container that is down meanwhile ignores the limit per host.
     processor_id = claimant_of(action)
     broken = rules.violation(group.group, group.hosts, processor_id, host)
     if broken is None and not ownership.is_down(group.group, processor_id):
@@ -289,14 +288,14 @@ def _choose_again(group: GroupStep, action: Swap | Move | SpinUp, request: Resou
 
 
 def _expired(draft: Draft, request_id: str, why: str) -> None:
-    """A resource couldn't be held in time; one that is held already isn't concerned."""
+    """Apply the expiry of a request for a resource that isn't held yet."""
     group = draft.of_id(request_id)
     if group is None:
         return
     match ownership.requester(group.group, request_id):
         case Move(request=request) as move if request.allocated_host is not None:
             if move.stage is Stage.HELD and not request.confirmed:
-                # Asked for again since, and its host didn't come back with it in time.
+                # The repeated reservation wasn't confirmed by its host in time.
                 moves.give_up(group, move, texts.expired(why))
         case Swap(request=request) | Move(request=request) | SpinUp(request=request) as action:
             if request is not None and request.allocated_host is None:
@@ -329,7 +328,7 @@ def _processors_expired(
         containers.give_up_turn(group, processor_id)
 
 
-# Deadlines. The reducer has no clock: a `TimePassed` tells it.
+# Deadlines. The reducer has no clock: `TimePassed` carries the time.
 
 
 def _time_passed(draft: Draft) -> None:
@@ -343,7 +342,7 @@ def _time_passed(draft: Draft) -> None:
 
 def _group_due(group: GroupStep, due: Group) -> None:
     now_ms = group.now_ms
-    hosts.leases_over(group)  # first: what follows chooses among the hosts
+    hosts.leases_over(group)  # first, because the next steps choose among the hosts
     asked = [processor.request for processor in due.processors.values()]
     for request in (*asked, request_of(due.action)):
         if request is not None and request.allocated_host is None and request.deadline_ms <= now_ms:
