@@ -1,7 +1,7 @@
-"""Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints.
+"""Reads a job's other topics: changelog ends, and the tails of metrics and checkpoints.
 
-A partition that can't be read, as one without a leader, makes no other one unknown: in its
-place stands the `Unreachable` that says why. The same holds for a topic that this client has
+An unreadable partition, such as one without a leader, makes no other one unknown: its place in
+the result has the `Unreachable` with the reason. The same holds for a topic that this client has
 no right to read.
 """
 
@@ -46,7 +46,7 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 _Key = TypeVar("_Key")
 
 ANSWER_S = 7.0
-"""How long a broker may take to answer, in seconds."""
+"""A broker's time for an answer, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -61,52 +61,52 @@ Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
 """By topic and partition."""
 
 WHOLE_TOPIC = -1
-"""Stands for a partition's number in `Ranges` when not even a topic's partitions can be read."""
+"""The partition number in `Ranges` of a topic with unreadable partitions."""
 
 
 def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreachable | None:
-    """What is known of a partition; None when there is no such partition."""
+    """Return the range of a partition, or why it is unreadable; None for a missing partition."""
     return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
 def why_no_span(ranges: Ranges, topic: str, partition: int) -> str:
-    """Why there is nothing where `span_of` found None."""
+    """Return the reason for a None of `span_of`."""
     if (topic, 0) not in ranges:
         return f"topic {topic} doesn't exist"
     return f"topic {topic} has no partition {partition}"
 
 
 class JobTopics(Protocol):
-    """What the client reads beside the metadata."""
+    """The client's reads beside the metadata."""
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
-        """First and next offset of every partition; topics that don't exist are left out."""
+        """Return first and next offset of every partition, without topics that don't exist."""
         ...
 
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
     ) -> Mapping[tuple[str, int, int], int]:
-        """Topic, partition and time in ms → the first record of that time or a later one.
+        """Return topic, partition and time in ms → the first record of that time or later.
 
-        By the times of the records themselves. Left out where there is none, and where the partition
-        can't be read.
+        The records' own times count. Missing for partitions without such a record, and unreadable
+        ones.
         """
         ...
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
-        """Records of the last `last_ms` up to the end at the time of the call; None: all.
+        """Yield records of the last `last_ms` up to the end at the time of the call; None: all.
 
-        `last_ms` counts back from each partition's own newest time: those who write may have
-        other clocks than who reads. What stands at `offset` or behind it is there in any case.
-        Nothing when the topic doesn't exist; one `Unreachable` for each partition that
+        `last_ms` counts back from each partition's own newest time, because writers and readers
+        may have different clocks. Records from `offset` on are included in any case. Yields
+        nothing when the topic doesn't exist, and one `Unreachable` for each partition that
         couldn't be read to its end.
         """
         ...
 
     def close(self) -> None:
-        """Releases the connection."""
+        """Release the connection."""
         ...
 
 
@@ -121,24 +121,27 @@ class KafkaJobTopics:
     ) -> None:
         self._cluster = cluster
         self._monotonic = monotonic
-        # Kept: who asks every few seconds needs no new connection each time.
+        # Kept, so that a caller with a request every few seconds needs no new connection each time.
         self._admin: KeptClient[AdminClient] = KeptClient(cluster.admin, end_admin)
 
     def close(self) -> None:
-        """Ends the connection; the next call makes another."""
+        """End the connection; the next call makes another."""
         self._admin.close()
 
     def offset_ranges(self, topics: Collection[str], *, committed_only: bool = False) -> Ranges:
-        """First and next offset of every partition of the topics that exist.
+        """Return first and next offset of every partition of the topics that exist.
 
-        `committed_only`: no record of an open transaction lies before the next.
+        `committed_only`: no record of an open transaction is before the next offset.
         """
         return self.ranges_and_ids(topics, committed_only=committed_only)[0]
 
     def ranges_and_ids(
         self, topics: Collection[str], *, committed_only: bool = False
     ) -> tuple[Ranges, dict[str, str]]:
-        """The same, and the brokers' id of each topic that may be described; one that is made anew has another."""
+        """Return the ranges and, by topic, the brokers' id; a recreated topic has another id.
+
+        Topics without the right to describe them have no id.
+        """
         names = sorted(set(topics))
         ids: dict[str, str] = {}
         unread: dict[tuple[str, int], KafkaError] = {}
@@ -155,7 +158,7 @@ class KafkaJobTopics:
         return {**read, **lost}, ids
 
     def existing(self, topics: Collection[str]) -> set[str]:
-        """Those of the topics that exist and may be described."""
+        """Return the topics that exist and may be described."""
         with self._answered(f"describe {len(topics)} topics"):
             found, unread = _described(self._admin, topics)
             if not found:
@@ -165,7 +168,7 @@ class KafkaJobTopics:
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
     ) -> dict[tuple[str, int, int], int]:
-        """The first record of each partition at or after each time; one question per time."""
+        """Return the first record of each partition at or after each time; one request per time."""
         found: dict[tuple[str, int, int], int] = {}
         left = set(asked)
         with self._answered("read the offsets of changelogs at the times of reports"):
@@ -182,7 +185,7 @@ class KafkaJobTopics:
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
-        """Records of all partitions, of the last `last_ms` before the newest of each."""
+        """Yield records of all partitions, of the last `last_ms` before the newest of each."""
         unread: dict[tuple[str, int], KafkaError] = {}
         with self._answered(f"read topic {topic}"):
             wanted = _partitions(self._admin, [topic], unread)
@@ -200,7 +203,7 @@ class KafkaJobTopics:
             try:
                 left = [TopicPartition(*at, one.offset) for at, one in found.items()]
                 if last_ms is not None:
-                    # By one question for all partitions, not one after the other.
+                    # One request for all partitions.
                     times = [
                         TopicPartition(*at, max(newest.timestamp - last_ms, 0))
                         for at, newest in found.items()
@@ -269,7 +272,7 @@ class KafkaJobTopics:
 
 
 def _raise_if_lost(errors: Collection[KafkaError]) -> None:
-    """For a client that reaches no partition: `KafkaException`, unless the brokers said of all why."""
+    """Raise `KafkaException` for a client that reaches no partition without a broker's reason."""
     lost = [error for error in errors if _is_loss(error)]
     if lost:
         raise KafkaException(lost[0])
@@ -286,7 +289,7 @@ def _partitions(
     unread: dict[tuple[str, int], KafkaError],
     ids: dict[str, str] | None = None,
 ) -> list[tuple[str, int]]:
-    """Those of the topics that exist; a topic of which they can't be read goes to `unread`, its id to `ids`."""
+    """Return the partitions of the topics that exist; fill `unread` and `ids`."""
     found, errors = _described(kept, topics)
     unread |= {(topic, WHOLE_TOPIC): error for topic, error in errors.items()}
     if ids is not None:
@@ -299,14 +302,14 @@ def _listed(
     wanted: Collection[tuple[str, int]],
     spec: OffsetSpec
     | Mapping[tuple[str, int], OffsetSpec | None]
-    | None,  # its makers never give None
+    | None,  # its factories never return None
     unread: dict[tuple[str, int], KafkaError],
     *,
     committed_only: bool = False,
 ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
-    """An offset of each of these partitions; those that can't be read go to `unread`.
+    """Return an offset of each of these partitions; unreadable ones go to `unread`.
 
-    `spec` is the same for all of them, or each one's own.
+    `spec` is the same for all of them, or one for each.
     """
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
 
@@ -329,11 +332,11 @@ def _answers(
     wanted: Collection[_Key],
     ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
-    """What the brokers say of each, by futures of `ask`, and why of some nothing; in `ANSWER_S`.
-
-    What seems lost is asked for once more, by a new client, which has to find out who leads; and again where
-    the broker hasn't yet heard of the epoch in which it leads, as just after it was fenced.
-    """
+    """Return the brokers' answers by key, and the errors of the others, within `ANSWER_S`."""
+    # A request that seems lost is repeated once by a new client, which has to look the leaders up.
+    # It
+    # is repeated further where a broker doesn't know yet the epoch in which it leads, as just after
+    # it was fenced.
     found: dict[_Key, Any] = {}
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S
@@ -362,7 +365,7 @@ def _answers(
 
 
 def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
-    """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
+    """Return the partitions of a topic; none when it doesn't exist. Raise `KafkaException`."""
     found, errors = _described(kept, [topic])
     if errors:
         raise KafkaException(errors[topic])
@@ -372,8 +375,8 @@ def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
 def _described(
     kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, KafkaError]]:
-    """Each topic that exists, and why another can't be described."""
-    # describe_topics: to ask for a topic's metadata by its name could create it.
+    """Return the descriptions of existing topics, and the errors of others."""
+    # describe_topics, because a request for a topic's metadata by name could create the topic.
 
     def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type

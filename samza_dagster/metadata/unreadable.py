@@ -1,4 +1,4 @@
-"""What can't be read among much that can: it is left out, and said."""
+"""Reports unreadable parts among readable ones, and leaves them out."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _log = logging.getLogger(__name__)
 
 
 class Unreadable:
-    """What can't be read in one reading, by its name: it is left out, and logged when it is news."""
+    """The unreadable parts of one reading, by name; each is logged once while it lasts."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
         self._before: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Another reading."""
+        """Begin another reading."""
         self._before, self.seen = self.seen, {}
 
     def note(self, name: str, why: object) -> None:
-        """That can't be read."""
+        """Note that a part can't be read."""
         self.seen[name] = str(why)
         if self._before.get(name) != str(why):
             _log.warning("left out: %s", why)
 
     def unless(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        """What is read; None where it can't be."""
+        """Return the result of `read`; None where it fails, which is noted."""
         try:
             return read()
         except InvalidInput as error:
