@@ -1,1 +1,1 @@
-"""What concerns Java: which releases are fit, and the class that warms a container."""
+"""Java: the fit releases, the JDK of Spark, and the class that warms a container."""

@@ -113,7 +113,7 @@ class JobTopics(Protocol):
 class KafkaJobTopics:
     """`JobTopics` over Kafka. Commits nothing and creates no topic.
 
-    Raises `Unreachable` when no broker answers within `ANSWER_S`; the next call connects anew.
+    Raises `Unreachable` when no broker answers within `ANSWER_S`; the next call reconnects.
     """
 
     def __init__(

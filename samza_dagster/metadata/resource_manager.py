@@ -52,14 +52,18 @@ class YarnNode:
 
 @dataclass(frozen=True)
 class Application:
-    """A Samza job on YARN. `state` and `final_status` are YARN's terms, times ms since 1970."""
+    """A Samza job on YARN. `state` and `final_status` are YARN's terms, times ms since the epoch.
+
+    `master_host` is the host of its Application Master, `rpc_address` the master's `host:port`;
+    both are empty without one.
+    """
 
     id: str
     state: str
     final_status: str = ""
     diagnostics: str = ""
-    master_host: str = ""  # the host of its Application Master; empty while there is none
-    rpc_address: str = ""  # the Application Master's `host:port`; empty while there is none
+    master_host: str = ""
+    rpc_address: str = ""
     tracking_url: str = ""
     started_ms: int | None = None
 

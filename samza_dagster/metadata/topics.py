@@ -257,7 +257,7 @@ def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout
             try:
                 unread = _unread(consumer, name, partitions, share_of(remaining_s(deadline)))
             except KafkaException as error:
-                # The last request may have had no time left; an earlier error says more.
+                # The last request may have had no time left, so keep an earlier error.
                 unread = unread or {0: cast("KafkaError", error.args[0])}
             # Not every broker knows a new topic and its leaders yet.
             if not unread:

@@ -1,4 +1,4 @@
-"""Certificates: what allowed a start, and how an incarnation ended."""
+"""Certificates: the reason of each start, and the end of each incarnation."""
 
 from __future__ import annotations
 

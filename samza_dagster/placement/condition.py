@@ -1,4 +1,4 @@
-"""The condition of a job, from its groups: is it complete, and what delays the rest."""
+"""The condition of a job, from its groups: whether it is complete, and why parts are late."""
 
 from __future__ import annotations
 

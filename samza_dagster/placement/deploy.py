@@ -17,7 +17,7 @@ from samza_dagster.placement.state import Fallback, Group, Phase, Processor, Rol
 
 
 def deployed(draft: Draft, event: JobDeployed) -> None:
-    """Begin a deployment; requests under an older one fail and its containers start anew.
+    """Begin a deployment; requests under an older one fail and its containers restart.
 
     A processor that the new deployment lacks is stopped, and kept until it is dead.
     """

@@ -135,7 +135,7 @@ def unregistered_too_long(draft: Draft) -> None:
 
 
 def _ask_for_what_is_held(step: GroupStep, host: str) -> None:
-    """Repeat a held reservation, because a host that begins anew may have lost it."""
+    """Repeat a held reservation, because a restarted host may have lost it."""
     action = step.action
     if isinstance(action, Move) and action.request.allocated_host == host:
         request = action.request.evolve(confirmed=False)
@@ -147,7 +147,7 @@ def _ask_for_what_is_held(step: GroupStep, host: str) -> None:
 
 
 def _lose(step: GroupStep, processor: Processor, lease_ends_ms: int) -> None:
-    """Turn an incarnation on a silent host into an orphan, and apply what follows an end."""
+    """Turn an incarnation on a silent host into an orphan, and apply its end to the group."""
     incarnation = processor.incarnation
     assert incarnation is not None
     fencing = step.limits.fencing is Fencing.BROKER

@@ -225,7 +225,7 @@ def _stop(step: GroupStep, move: Move) -> None:
 
 
 def stop_failed(step: GroupStep, action: Move | Restart) -> None:
-    """Fail the action, because the container runs on; release what it reserved."""
+    """Fail the action, because the container survived its stop; release the reservation."""
     processor_id = action.ask.processor_id
     responses.give_back(step, action)
     containers.lives_on(step, processor_id)

@@ -31,7 +31,7 @@ from samza_dagster.placement.state import (
 def restarted(draft: Draft, at_ms: int) -> None:
     """Repeat every outstanding command and the last response of everything in flight.
 
-    Deadlines count anew: time without a coordinator is no processor's failure, and this leader's
+    Deadlines restart: time without a coordinator is no processor's failure, and this leader's
     clock may be another. No earlier leader's lease outlasts one that would be granted now, so
     orphans count from now too. Hosts must register with this leader.
     """

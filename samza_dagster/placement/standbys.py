@@ -121,7 +121,7 @@ def stopped(step: GroupStep, stop: StopStandby) -> None:
 def stop_failed(step: GroupStep, stop: StopStandby) -> None:
     """Fail, because the standby survived its stop; it is a member again."""
     # A stop that had another reason before (its start was overdue, it stalled, a new deployment)
-    # goes on.
+    # continues.
     processor_id = stop.ask.processor_id
     step.change(processor_id, wanted=True)
     if not stop.stopping_already:

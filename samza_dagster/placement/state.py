@@ -384,7 +384,7 @@ class Lag(Evolving):
     records: int | None
     ready_in_ms: int | None  # a forecast; None when there is none
     at_ms: int
-    good_for_ms: int = GOOD_FOR_MS  # the sample says nothing once it is older than this
+    good_for_ms: int = GOOD_FOR_MS  # an older sample is worthless
 
 
 @dataclass(frozen=True, slots=True)

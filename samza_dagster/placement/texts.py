@@ -25,7 +25,7 @@ def failed(why: str) -> str:
 
 
 def accepted(why: str) -> str:
-    """Return the text for a queued request; `why` is what it waits for."""
+    """Return the text for a queued request; `why` is the obstacle that it waits for."""
     return f"Request is accepted; {why}"
 
 
@@ -45,7 +45,7 @@ def started(host: str) -> str:
 
 
 def expired(why: str) -> str:
-    """Return the text for a resource that wasn't held in time; `why` is what the cluster saw."""
+    """Return the text for a resource that wasn't held in time; `why` is from the cluster."""
     return failed(f"request for resources to ClusterManager expired: {why}")
 
 

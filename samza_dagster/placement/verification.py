@@ -38,7 +38,7 @@ class Rule(StrEnum):
 
     NUMBER = "number"  # counted by one, in order
     CHAIN = "chain"  # names the digest of the record before it
-    DIGEST = "digest"  # is the hash of what the record says
+    DIGEST = "digest"  # is the hash of the record's content
     RULES_VERSION = "rules-version"  # written by rules that this release knows
     FORM = "form"  # has fields that a start or an end of its group's member can have
     EPOCH = "epoch"  # grows with every start of the job
@@ -47,7 +47,7 @@ class Rule(StrEnum):
     ONE_OWNER = "one-owner"  # no incarnation starts before its predecessor has ended
     REGROUPED = "regrouped"  # where tasks changed groups, none starts before the earlier have ended
     SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
-    TIME = "time"  # dated after what it follows, but for how far leaders' clocks may differ
+    TIME = "time"  # dated after its predecessor, within the clocks' bound
     OTHERS = "others"  # the group's other members, as the history has them
     ENDS = "ends"  # of a known start, and once dead
     HEAD = "head"  # the last record is the one that the coordinator's state names

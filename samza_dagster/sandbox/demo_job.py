@@ -23,7 +23,7 @@ from samza_dagster.sandbox.properties import filled_in
 JOB_NAME = "samza-dagster-demo"
 JOB_ID = "1"
 _SYSTEM = "kafka"
-"""The Joiner writes to a system of this name, whatever the config says."""
+"""The Joiner writes to a system of this name in spite of the config."""
 INPUT_TOPIC = "emitted"
 OUTPUT_TOPIC = "completed-keys"
 METRICS_TOPIC = "metrics"

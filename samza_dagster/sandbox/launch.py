@@ -29,7 +29,7 @@ _AGENTS_HOSTS_FILE = "{agent_dir}/hosts"
 _LOG_LEVELS = (
     ("org.apache.samza.container", "info"),
     ("org.apache.samza.runtime", "info"),
-    ("org.apache.samza.storage", "info"),  # says how many records a restore read
+    ("org.apache.samza.storage", "info"),  # logs how many records a restore read
     ("org.apache.samza.checkpoint", "error"),  # a line for each checkpoint of the other version
     ("org.apache.samza.config", "error"),
     ("org.apache.samza.execution", "error"),

@@ -111,7 +111,7 @@ class Options:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether the broker tells one incarnation from another."""
+        """Return whether the broker can refuse one incarnation alone."""
         return self.fencing == Fencing.BROKER.value and not self.is_under_samza
 
     @property

@@ -280,7 +280,7 @@ def main(
     spread_s: float,
     position_file: Path,
 ) -> None:
-    """Sends the steady stream until SIGTERM, then flushes."""
+    """Send the steady stream until SIGTERM, then flush."""
     stop = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Free ports, on the loopback address unless told otherwise."""
+"""Free ports, on the loopback address by default."""
 
 from __future__ import annotations
 

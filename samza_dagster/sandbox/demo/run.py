@@ -119,7 +119,7 @@ class Demo:
 
     def _start_dagster(self) -> None:
         """Start Dagster beside the containers: it needs the broker's address alone."""
-        # Sensors tick once the state is in: on two slow cores they took a third of what that needs.
+        # Sensors tick once the state is in, because they took a third of two slow cores before.
         assert self._stack is not None
         try:
             self._stack.start(timeout_s=600, before_daemon=self._is_up.wait)
