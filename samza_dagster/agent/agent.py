@@ -1,4 +1,4 @@
-"""One host's agent: serves its containers, watches them, talks to the coordinator.
+"""The agent of one host: serves its containers, watches them, talks to the coordinator.
 
 Ended by SIGTERM or killed, it leaves its containers alone: they live on their wardens and
 their lease, and the next agent of the same directory adopts them.
@@ -35,7 +35,7 @@ _END_S = 3.0
 
 
 class AgentSettings(NamedTuple):
-    """What an agent is started with."""
+    """Settings that an agent starts with."""
 
     host: str
     directory: Path
@@ -60,7 +60,7 @@ class ThreadDied(Exception):
 
 
 class Threads:
-    """Those that run for the life of the agent. `on_death` is called when one ends."""
+    """Threads that run for the life of the agent. `on_death` is called when one ends."""
 
     def __init__(self, on_death: Callable[[], None]) -> None:
         self.died: Optional[str] = None

@@ -1,4 +1,4 @@
-"""What containers print, kept within bounds on the disk that the lease is written to.
+"""Container output, kept within bounds on the disk that the lease is written to.
 
 `container.log` is cut when it has half of what is kept, and its newest part stays in
 `container.log.1`. Containers have it open to append, so what comes after the cut is whole;

@@ -1,4 +1,4 @@
-"""What a Samza container asks of its coordinator, answered on loopback by its agent.
+"""The loopback server that answers a Samza container in place of its coordinator.
 
 `SAMZA_COORDINATOR_URL` is `http://127.0.0.1:<port>/c/<execution id>/`. Samza's reader gives
 up after 60 s without a byte, so a JobModel that isn't released yet is answered 200 at

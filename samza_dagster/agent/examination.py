@@ -1,4 +1,4 @@
-"""One live incarnation against the kernel and its record: what has become of it.
+"""Compare one live incarnation with the kernel and its record.
 
 The agent is the second killer here: it acts on a group whose warden is late, stopped or dead.
 """
@@ -50,7 +50,7 @@ class ProcessFinding(NamedTuple):
 def examine(
     found: HostedIncarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
-    """What is new, None when nothing is. `now` is monotonic.
+    """Return what has changed, or None. `now` is monotonic.
 
     `lease_left_s` None is a lease that the agent doesn't know: its wardens may know one.
 

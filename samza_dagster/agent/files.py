@@ -15,7 +15,7 @@ class RecordError(Exception):
 
 
 class UnreadableFile(RecordError):
-    """It is there, and can't be read or is no record: torn by a power cut, or a disk that fails."""
+    """A file exists and can't be read, or is no record: torn by a power cut, or on a failing disk."""
 
 
 def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a container gets of its agent: its JobModel once it may own its tasks, and leave to go on."""
+"""Hand containers their JobModel once they may own their tasks, and answer their heartbeats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 
 class Gate:
-    """Of one host. `changed` is held, and waited for, by whoever waits for a JobModel."""
+    """The gate of one host. Callers that wait for a JobModel hold `changed` and wait on it."""
 
     def __init__(self, roster: Roster, lease: HeldLease, host: str) -> None:
         self.changed = roster.changed
@@ -49,7 +49,7 @@ class Gate:
         return found.job_model_json()
 
     def heartbeat(self, execution_id: str) -> bool:
-        """Whether this incarnation should go on; the first after the JobModel checks it in."""
+        """Return whether this incarnation should go on; the first call after the JobModel checks it in."""
         with self.changed:
             found = self._roster.incarnations.get(execution_id)
             if found is None or not found.is_live:
@@ -70,7 +70,7 @@ class Gate:
 
 
 def _blocked_by(found: HostedIncarnation, others: Iterable[HostedIncarnation]) -> Optional[str]:
-    """Which store directory a live incarnation of this host holds; None when all are free.
+    """Return the store directory that a live incarnation of this host holds, or None when all are free.
 
     Of two that were never released, the one that was started first goes first.
     """

@@ -25,7 +25,7 @@ _SLOTS = 2
 
 
 class _Spare(NamedTuple):
-    """One slot, as it was written whole."""
+    """A slot as it was written whole."""
 
     slot: int
     number: int
@@ -109,7 +109,7 @@ def _newest(spares: List[_Spare], over: Optional[str]) -> Optional[_Spare]:
 
 
 def _read_spares(path: Path) -> List[_Spare]:
-    """Those slots that are whole."""
+    """Return the slots that are whole."""
     try:
         data = _spare(path).read_bytes()
     except OSError:

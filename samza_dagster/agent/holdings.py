@@ -15,7 +15,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 
 class Holdings:
-    """What of this host is held, by requests and incarnations; changed only under the lock."""
+    """Resources of this host held by requests and incarnations; changed only under the lock."""
 
     def __init__(
         self, directory: Path, boot_id: str, ledger: ResourceLedger, roster: Roster

@@ -1,4 +1,4 @@
-"""One start of a container, as its directory records it.
+"""A start of a container, as its directory records it.
 
 The directory is the record: an execution id that has one is never started again.
 `spec.json` and `job_model.json` are written first, then `marks.json` as things happen to
@@ -43,7 +43,7 @@ _MARKS = ("released", "checked_in", "stop_asked", "parked", "sequence")
 
 
 class HostedIncarnation:
-    """What the agent knows of one; changed only under the agent's lock."""
+    """The agent's knowledge of one incarnation; changed only under the agent's lock."""
 
     def __init__(self, directory: Path, spec: Dict[str, Any]) -> None:
         self.directory = directory
@@ -192,7 +192,7 @@ class HostedIncarnation:
         return self.warden
 
     def read_end(self) -> Optional[Dict[str, Any]]:
-        """What `exit.json` says, once there is one."""
+        """Return the content of `exit.json`, or None before it exists."""
         return read_json(self.directory / "exit.json")
 
     def bar(self, why: str) -> bool:
@@ -243,7 +243,7 @@ class HostedIncarnation:
             (self.directory / ("container.log" + OLDER)).replace(older)
 
     def to_json(self) -> Dict[str, Any]:
-        """As a sync reports it."""
+        """Return the form in which a sync reports it."""
         return {
             "execution_id": self.execution_id,
             "processor_id": self.processor_id,

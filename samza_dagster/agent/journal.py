@@ -1,4 +1,4 @@
-"""What a directory's records are: their id, and the boot that they are of.
+"""The identity of a directory's records: their id, and the boot that they are of.
 
 Who has another id knows nothing of what these hold. `journal.json` lasts as long as the directory. An agent that is started with another directory,
 with one that was emptied, or on another machine tells another id, so that what its records
@@ -35,13 +35,13 @@ def identity(directory: Path) -> str:
 
 
 def of_an_earlier_boot(directory: Path) -> bool:
-    """Whether all on record is; False also where nobody wrote the boot down."""
+    """Return whether all records are of an earlier boot; False also when no boot is recorded."""
     kept = read_record(directory / "boot.json")
     return kept is not None and kept.get("boot_id") != procfs.boot_id()
 
 
 def remember_boot(directory: Path) -> None:
-    """What is recorded from here on is of this boot."""
+    """Note that everything recorded from here on is of this boot."""
     boot_id = procfs.boot_id()
     kept = read_record(directory / "boot.json") or {}
     if kept.get("boot_id") != boot_id:

@@ -7,7 +7,7 @@ from typing import Any, Dict, NamedTuple, Optional
 
 
 class Now(NamedTuple):
-    """One reading of both clocks, in seconds."""
+    """A reading of both clocks, in seconds."""
 
     boottime_s: float
     wall_s: float
@@ -44,7 +44,7 @@ class Grant(NamedTuple):
         return self.remaining_s(now) > 0
 
     def to_json(self) -> Dict[str, Any]:
-        """As `grant.json` holds it."""
+        """Return the content of `grant.json`."""
         return {
             "version": 1,
             "epoch": self.epoch,

@@ -246,7 +246,7 @@ class CoordinatorLink:
 
 
 class _Connection:
-    """One kept connection; where it leads is read from the file anew after a failure."""
+    """A kept connection; after a failure its address is read from the file anew."""
 
     def __init__(self, url_file: Path, token_file: Path) -> None:
         self._url_file = url_file

@@ -33,18 +33,18 @@ def log_as(form: str, ids: Mapping[str, Any], stream: Optional[TextIO] = None) -
 
 
 def process_is(**ids: Any) -> None:
-    """What is true of the whole process from now on, as the epoch that it leads in."""
+    """Set log fields for the whole process from now on, as the epoch that it leads in."""
     _PROCESS.update(ids)
 
 
 def known() -> Mapping[str, Any]:
-    """What `about` has said of what this thread does now."""
+    """Return the fields that `about` has set for this thread."""
     return _ABOUT.get({})
 
 
 @contextlib.contextmanager
 def about(**ids: Any) -> Generator[None, None, None]:
-    """What this thread logs within the block is about these; None says nothing."""
+    """Add these fields to all that this thread logs within the block; None adds nothing."""
     known = {name: value for name, value in ids.items() if value is not None}
     token = _ABOUT.set({**_ABOUT.get({}), **known})
     try:
@@ -57,7 +57,7 @@ class JsonLines(logging.Formatter):
     """A JSON object a line: time (UTC), level, logger, message, the ids, and a traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line without its end."""
+        """Format a record as a line without its end."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: Dict[str, Any] = {
             "time": "{}.{:03d}Z".format(moment, int(record.msecs)),

@@ -1,4 +1,4 @@
-"""What a host's agent tells Prometheus, at an address of its own; and how, as a standalone processor does too."""
+"""Metrics of a host's agent for Prometheus, at an address of its own; standalone processors use it, too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its samples."""
+        """The name of its samples."""
         return self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
@@ -155,7 +155,7 @@ def _escaped(value: str) -> str:
 
 
 def address_of(text: str) -> Tuple[str, int]:
-    """Of `host:port`; raises `ValueError` for another text."""
+    """Parse `host:port`; raises `ValueError` for another text."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("{!r} is no host:port".format(text))

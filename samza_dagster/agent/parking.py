@@ -42,7 +42,7 @@ class ParkingLot:
         self.parked: Dict[str, HostedIncarnation] = {}
 
     def has_room(self) -> bool:
-        """Whether another one may be parked."""
+        """Return whether another one may be parked."""
         return len(self.parked) < MOST_PARKED
 
     def find(self, execution_id: str) -> Optional[HostedIncarnation]:
@@ -51,7 +51,7 @@ class ParkingLot:
         return None if found is None or found.stop_asked else found
 
     def of_request(self, request_id: str) -> List[HostedIncarnation]:
-        """What waits on this reservation."""
+        """Return the parked incarnations of this reservation."""
         return [
             p
             for p in self.parked.values()
@@ -69,11 +69,11 @@ class ParkingLot:
         return found if fits else None
 
     def stale(self, now: float) -> List[HostedIncarnation]:
-        """Those whose start hasn't come in time; `now` is monotonic."""
+        """Return parked incarnations whose start hasn't come in time; `now` is monotonic."""
         return [p for p in self.parked.values() if p.stale_at is not None and p.stale_at <= now]
 
     def to_json(self) -> List[Dict[str, Any]]:
-        """As a sync reports them: only those that a start may still use."""
+        """Return the form in which a sync reports them: only those that a start may still use."""
         return [
             {
                 "execution_id": p.execution_id,
@@ -85,12 +85,12 @@ class ParkingLot:
         ]
 
     def take(self, execution_id: str) -> HostedIncarnation:
-        """It isn't parked any more."""
+        """Remove an incarnation from the parked ones and return it."""
         return self.parked.pop(execution_id)
 
 
 def discard(found: HostedIncarnation, now: float, why: str) -> None:
-    """It has nothing to flush: SIGKILL at once, and again at each look until it is dead.
+    """Kill with SIGKILL, at once and again at each look until it is dead: nothing is to be flushed.
 
     Raises `OSError` when that can't be recorded; it is killed nevertheless.
     """

@@ -19,7 +19,7 @@ _SYS_PIDFD_OPEN = 434  # the same on every architecture Python 3.8 runs on, save
 
 
 class Stat(NamedTuple):
-    """What `/proc/<pid>/stat` says; `start_ticks` in clock ticks since boot."""
+    """The content of `/proc/<pid>/stat`; `start_ticks` in clock ticks since boot."""
 
     pid: int
     state: str
@@ -153,7 +153,7 @@ class ProcessHandle:
             pass
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is dead within that time."""
+        """Return whether it is dead within that time."""
         deadline = time.monotonic() + seconds
         while not self.is_dead():
             left = deadline - time.monotonic()

@@ -1,4 +1,4 @@
-"""What the agent's own code is read from: a package tree, or the one file that has it all.
+"""The source of the agent's own code: a package tree, or the one file that has it all.
 
 That file may be replaced, overwritten or removed under a running agent, which goes on as
 the version that it is: its modules are imported at the start, their source is at hand for

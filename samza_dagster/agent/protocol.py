@@ -1,4 +1,4 @@
-"""What agent and coordinator say to each other, as the agent's side sees it.
+"""The messages between agent and coordinator, as the agent's side sees them.
 
 The page `docs/reference/agent-protocol.md` is the rule. Unknown fields are ignored; a peer whose
 version is one away is understood, any other is refused.
@@ -21,7 +21,7 @@ class ProtocolError(ValueError):
 
 
 class Launch(NamedTuple):
-    """One incarnation to start; `store_directories` are below the state directory.
+    """An incarnation to start; `store_directories` are below the state directory.
 
     `files` (name → text) are in its work directory, for its own user alone, when it starts.
     """
@@ -37,7 +37,7 @@ class Launch(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command; what its `kind` doesn't need is None. `about` are ids for lines of the log.
+    """A command; fields that its `kind` doesn't need are None. `about` are ids for lines of the log.
 
     `hold` names the container of the cluster's engine that a `reserve` is about.
     """
@@ -68,7 +68,7 @@ class Reply(NamedTuple):
 
 
 def is_understood(version: Any) -> bool:
-    """One version back and forth."""
+    """Return whether a version is understood: one back and forth."""
     return isinstance(version, int) and abs(version - VERSION) <= 1
 
 

@@ -19,7 +19,7 @@ class Reservation(NamedTuple):
 
 
 class ResourceLedger(NamedTuple):
-    """What the host has and what of it is held."""
+    """The resources of a host and how much of them is held."""
 
     memory_mb: int
     cores: int
@@ -96,7 +96,7 @@ class ResourceLedger(NamedTuple):
         return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
 
     def resources(self) -> Dict[str, int]:
-        """What the host has and what is free of it, as the sync tells it."""
+        """Return the host's resources and what is free of them, as the sync reports it."""
         return {
             "memory_mb": self.memory_mb,
             "cores": self.cores,

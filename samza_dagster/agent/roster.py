@@ -1,4 +1,4 @@
-"""Who is in the journal of this host, under the one lock of the agent."""
+"""The incarnations in the journal of this host, under the agent's one lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Roster:
         self.lot = ParkingLot()
 
     def live(self) -> List[HostedIncarnation]:
-        """Those of which a process exists or may still come to exist, the parked ones too."""
+        """Return the incarnations that have a process or may still get one, parked ones included."""
         everyone = [*self.incarnations.values(), *self.lot.parked.values()]
         return [found for found in everyone if found.is_live]
 

@@ -21,7 +21,7 @@ _AGENT_S = 10.0
 
 
 def stop_all(directory: Path) -> Dict[str, Any]:
-    """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids.
+    """Stop everything on record; return `{"stopped": [...], "alive": [...]}` with pids.
 
     Raises `RecordError` for a record that isn't understood.
     """

@@ -1,4 +1,4 @@
-"""Whose a directory of stores is: two jobs may share the name that Samza gives it.
+"""The owner of a directory of stores: two jobs may share the name that Samza gives it.
 
 Samza keeps the stores of job `orders`, id `eu-1`, and of job `orders-eu`, id `1`, both in
 `orders-eu-1` below the state directory. The first that starts a container there is recorded

@@ -30,7 +30,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 
 class CommandOutcome(NamedTuple):
-    """Whether a command was carried out, and if not, why."""
+    """The outcome of a command: carried out, or why not."""
 
     ok: bool
     why: str = ""

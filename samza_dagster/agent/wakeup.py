@@ -15,7 +15,7 @@ _LONGEST_SLEEP_S = 5.0
 
 
 class WakeUp:
-    """One sleeper; `call` may come from any thread and from a signal handler."""
+    """A sleeper; `call` may come from any thread and from a signal handler."""
 
     def __init__(self) -> None:
         self._ear, self._mouth = os.pipe()
@@ -33,7 +33,7 @@ class WakeUp:
         self._once.add(descriptor)
 
     def prepare(self, pidfds: Iterable[int]) -> select.poll:
-        """What the next sleep wakes at; a pidfd that is closed after this wakes at once."""
+        """Prepare the next sleep's wake-ups; a pidfd that is closed after this wakes at once."""
         poller = select.poll()
         for descriptor in (self._ear, *self._once, *pidfds):
             poller.register(descriptor, select.POLLIN | select.POLLHUP)
@@ -52,7 +52,7 @@ class WakeUp:
 
 
 def pidfds(live: Iterable[HostedIncarnation]) -> Iterator[int]:
-    """Of every warden and container that isn't known to be dead."""
+    """Yield the pidfds of every warden and container that isn't known to be dead."""
     for found in live:
         for handle in (found.warden, found.container):
             # A dead one stays readable, and would wake us without end.

@@ -49,7 +49,7 @@ _LONGEST_SLEEP_S = 1.0
 
 
 class Warden:
-    """One container from fork to the death of its last process."""
+    """The warden of one container, from fork to the death of its last process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -25,7 +25,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 @contextlib.contextmanager
 def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
-    """What the disk or the kernel refuses with one leaves the others alone."""
+    """Keep a refusal by the disk or the kernel for one incarnation from the others."""
     try:
         yield
     except OSError as error:
@@ -33,7 +33,7 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 
 
 class IncarnationWatch:
-    """One thread is in `run`, and takes the lock itself; all else is called under the lock."""
+    """The watch of a host's incarnations. `run` has a thread and takes the lock; the rest needs it held."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which processor runs which task: pure functions, one contract for every grouper."""
+"""Assignment of tasks to processors: pure functions, one contract for every grouper."""
 
 from samza_dagster.assignment.by_locality import by_locality
 from samza_dagster.assignment.contract import Grouper, TaskLocality

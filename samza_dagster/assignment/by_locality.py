@@ -136,7 +136,7 @@ class _Group:
         return Copy(name, weight, homes, near, allowed, self._former(name))
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
-        """As many standbys as there are locations for them. Who can stays, or takes the place that
+        """Return as many standbys as there are locations for them. A copy that can stays, or takes the place that
         the active has left: the state is there too.
         """
         places = {self.locations[active.at]}

@@ -1,4 +1,4 @@
-"""What every grouper is given and gives, in a cluster and in a standalone group alike (SAMZA-1554)."""
+"""Input and output of every grouper, in a cluster and in a standalone group alike (SAMZA-1554)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who had a task formerly, by the assignments before the newest. Pure."""
+"""Former processors of each task, by the assignments before the newest. Pure."""
 
 from __future__ import annotations
 

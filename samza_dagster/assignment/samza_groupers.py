@@ -61,7 +61,7 @@ def by_container_count(
 
 
 def _whole(former: Mapping[str, object]) -> bool:
-    """Of numbered containers, whether none is missing; Samza takes no other assignment for usable."""
+    """Return whether no numbered container is missing; Samza accepts no other assignment."""
     numbers = [each for each in former if each.isascii() and each.isdigit()]
     return "" not in former and (
         len(numbers) < len(former) or set(numbers) == {str(each) for each in range(len(former))}

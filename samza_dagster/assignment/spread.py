@@ -164,7 +164,7 @@ class Spread:
         return []
 
     def may_go(self, copy: Copy, here: int, among: set[int]) -> list[int]:
-        """Those of these processors to which a copy may go from here."""
+        """Return the processors among these to which a copy may go from here."""
         if copy.allowed is not None:
             return [each for each in copy.allowed if each in among]
         own = self.locations[here]
@@ -175,7 +175,7 @@ class Spread:
         )
 
     def _keeps_apart(self, path: Path) -> bool:
-        """Whether no two copies of a task go to one location."""
+        """Return whether no two copies of a task go to one location."""
         entered = {(id(copy.taken), self.locations[target]) for copy, target in path}
         return len(entered) == len(path)
 
@@ -296,7 +296,7 @@ class _Exchange:
         self._lightest: dict[int, float] = {}  # moves → the lightest that is reached with as many
 
     def found(self, copies: Iterable[Copy]) -> Path:
-        """Which of these copies goes where; [] when there is no exchange that saves a move."""
+        """Return where these copies go; [] when no exchange saves a move."""
         for copy in copies:
             if copy.strayed and (path := self._home(copy, 0)):
                 return path

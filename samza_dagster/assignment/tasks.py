@@ -21,7 +21,7 @@ def group_by_partition(
     changelog_partitions: Mapping[str, int] | None = None,
     previous: Mapping[Input, str] = NO_INPUTS,
 ) -> tuple[TaskModel, ...]:
-    """One task `Partition <i>` for partition i of every topic that has one.
+    """Return a task `Partition <i>` for partition i of every topic that has one.
 
     `previous` is topic and partition → task, as it was: an input stays with its task, and one that a topic has got
     since goes to the task of the partition that its keys were in before (SEP-5: partition modulo the former count).

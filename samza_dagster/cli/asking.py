@@ -1,4 +1,4 @@
-"""What every command that asks a coordinator for something shares: options, waiting, showing, exit code."""
+"""Options, waiting, output and exit codes of every command that sends a request."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
 
 
 def _facts(plan: Plan) -> list[tuple[str, str | None]]:
-    """What isn't said by the title, the steps or the table of hosts."""
+    """Return facts that the title, the steps and the table of hosts don't contain."""
     facts = [("now on", plan.source_host), ("deployment", plan.deployment_id)]
     facts.append(("coordinator", plan.coordinator))
     if plan.refusal is not None:

@@ -1,4 +1,4 @@
-"""What click's completion in a shell asks a job for: its processors and hosts."""
+"""Completions of processors and hosts, read from the job for click."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHIN_S = 2.0
 
 
 def _offered(context: click.Context, names: Callable[[JobView], Collection[str]]) -> list[str]:
-    """What the job has; nothing where it isn't known in time, as nobody would read why."""
+    """Return the job's names; none if they aren't known in time."""
     given = {name: context.params.get(name) for name in Target.model_fields}
     found: list[str] = []
 

@@ -16,7 +16,7 @@ from samza_dagster.metadata.connection import redacted
 
 @click.group()
 def config() -> None:
-    """Which job on which cluster the commands, the component and the coordinator mean.
+    """Show which job on which cluster the commands, the component and the coordinator use.
 
     A value may stand in the configuration file (config.toml), in the environment, and in a flag,
     each over the one before.

@@ -131,7 +131,7 @@ def _as_far_as_read(found: Iterator[Condition], unread: list[Unreachable]) -> It
 def _broker_findings(
     target: Target, connection: Connection, has_config: bool
 ) -> Iterator[Condition]:
-    """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""
+    """Check the brokers, for the job's config or the deployed job. Raises `Unreachable`."""
     yield from diagnosis.access_findings(connection, has_config=has_config)
     if has_config:
         yield from diagnosis.report(Path(target.configuration().value("config")), connection)
@@ -140,7 +140,7 @@ def _broker_findings(
 
 
 def job_findings(connection: Connection) -> Iterator[Condition]:
-    """Who coordinates the job, whether the hosts' clocks agree, changelogs are there, and Samza's AM can serve.
+    """Check the coordinator, hosts' clocks, changelogs, and whether Samza's AM can serve.
 
     None of a clock while nobody reports, and none at all before a job's first deployment, which
     this command is for, too. Raises `Unreachable`.
@@ -172,7 +172,7 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
 
 
 def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
-    """One line for each store's changelog that isn't as its replicas need it, else one for all. Pure."""
+    """Yield a line for each changelog that its replicas can't use, else one for all. Pure."""
     check, lost = "every store's changelog is there, and whole", lost_changelogs(lags)
     for seen in lost.values():
         yield Condition(check, False, seen, LOST_FIX)
@@ -182,7 +182,7 @@ def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
 
 
 def coordinator_findings(view: JobView) -> Iterator[Condition]:
-    """Who coordinates the job, and what of it doesn't run. Pure."""
+    """Yield the job's coordinator and what doesn't run. Pure."""
     if view.leader is not None:
         yield _led(view.leader)
     if view.agreement is not None:
@@ -222,7 +222,7 @@ def _led(leader: LeaderView) -> Condition:
 
 
 def poison_findings(view: JobView) -> Iterator[Condition]:
-    """Whether Samza's AM, where it coordinates, gets past every placement record."""
+    """Check whether Samza's AM, where it coordinates, gets past every placement record."""
     if not view.capabilities.rules_before_stop:
         seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
         yield Condition(
@@ -234,7 +234,7 @@ def poison_findings(view: JobView) -> Iterator[Condition]:
 
 
 def judged(disagreements: Mapping[str, str]) -> list[Condition]:
-    """One line for each host whose clock is wrong, and one for all others that have reported."""
+    """Return a line for each host whose clock is wrong, and one for all others that have reported."""
     fix = (
         "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it"
     )
@@ -252,7 +252,7 @@ def judged(disagreements: Mapping[str, str]) -> list[Condition]:
 
 
 def machine_findings() -> Iterator[Condition]:
-    """What is installed here; nothing is asked of anybody else."""
+    """Check what is installed on this machine."""
     versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
     versions.append(f"librdkafka {libversion()[0]}")

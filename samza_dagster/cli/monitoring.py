@@ -19,7 +19,7 @@ FILES = {
 
 
 def content(name: str) -> bytes:
-    """One of `FILES`, as the package has it."""
+    """Return one of `FILES`, as the package has it."""
     return (files("samza_dagster") / "monitoring" / name).read_bytes()
 
 

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Target(JobSettings):
-    """What the command line says about the job; environment and file fill what it leaves out."""
+    """The job that the command line names; environment and file supply the rest."""
 
     @classmethod
     def of(cls, **given: str | None) -> Self:
-        """Of the flags of a command, some of which weren't given."""
+        """Return the target of a command's flags, some of which weren't given."""
         return cls(**{name: value for name, value in given.items() if value})
 
     def configuration(self) -> Configuration:
-        """What counts, and where each value was said. Raises `InvalidInput`."""
+        """Return the values in force, and where each was set. Raises `InvalidInput`."""
         return configuration(self.model_dump())
 
     def connection(self) -> Connection:

@@ -1,4 +1,4 @@
-"""What a command writes: results to stdout, progress and notices to stderr."""
+"""Output of commands: results to stdout, progress and notices to stderr."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _page: ContextVar[Console | None] = ContextVar("page", default=None)
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout, in ASCII: any terminal has that."""
+    """Print a JSON document on stdout, in ASCII: any terminal has that."""
     click.echo(json.dumps(document, indent=2))
 
 
@@ -117,7 +117,7 @@ def _folded(columns: Sequence[str], row: Sequence[str]) -> Table:
 
 
 def notice(text: str) -> None:
-    """One line on stderr."""
+    """Print a line on stderr."""
     click.echo(text, err=True)
 
 

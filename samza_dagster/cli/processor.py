@@ -66,7 +66,7 @@ CONTAINERS = Setting("samza.dagster.standalone.active.containers", _DEFAULTS.con
 
 
 def settings_of(config: Mapping[str, str]) -> Settings:
-    """Those of a job. Raises `InvalidInput` that names the key of a value out of bounds."""
+    """Return the settings of a job. Raises `InvalidInput` that names the key of a value out of bounds."""
     session_ms = SESSION.of(config)
     return Settings(
         debounce_ms=DEBOUNCE.of(config),
@@ -85,7 +85,7 @@ def state_dir_of(config: Mapping[str, str], named: Path | None, directory: Path)
 
 
 class Identity(NamedTuple):
-    """Which processor it is, where, and where it keeps its records and its stores."""
+    """The identity of a processor: id, location, directories of its records and its stores."""
 
     processor_id: str
     location: str
@@ -94,7 +94,7 @@ class Identity(NamedTuple):
 
 
 class StandaloneProcessor:
-    """One processor with its session, its fence and its containers. `run` ends with all of them.
+    """A processor with its session, its fence and its containers. `run` ends with all of them.
 
     Raises `InvalidInput` for what the job's files or brokers lack, `Unreachable` without ZooKeeper or brokers.
     """

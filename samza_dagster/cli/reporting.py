@@ -94,7 +94,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _missing_on_disk(error: OSError) -> MissingPrerequisite | None:
-    """What a person can mend of a disk; None for an error of another kind."""
+    """Return the remedy for a disk's error; None for an error of another kind."""
     if error.errno in _NO_ROOM:
         fix = (
             "free some room there, or another directory: of a sandbox SAMZA_DAGSTER_HOME says which"
@@ -120,7 +120,7 @@ def _report(error: SamzaDagsterError, as_json: bool) -> None:
 
 
 def _printed(document: object) -> bool:
-    """Whether stdout took the document: an error is told on stderr where it can't."""
+    """Print to stdout and return whether that worked; otherwise report errors on stderr."""
     try:
         print_json(document)
     except OSError:

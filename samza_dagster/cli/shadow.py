@@ -36,7 +36,7 @@ _SINCE = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"
 
 @click.group()
 def shadow() -> None:
-    """What ours would have done for a job that Samza's Application Master leads.
+    """Show what our coordinator would have done for a job that Samza's Application Master leads.
 
     \b
     Examples:

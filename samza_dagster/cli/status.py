@@ -64,7 +64,7 @@ def status(
 
 
 def _show(client: PlacementClient, what: str | None, look: bool, as_json: bool) -> bool:
-    """Whether what is shown may still change."""
+    """Print once; return whether the output may still change."""
     if what is None:
         with busy("Reading the job …"):
             view = client.known_view()
@@ -164,7 +164,7 @@ def _show_job(view: JobView, as_json: bool, life: SignsOfLife | None) -> None:
 
 
 def _print_group(view: JobView, agreement: Agreement) -> None:
-    """Which processors a standalone group has, what they agree on, and what is wrong with it."""
+    """Print the processors of a standalone group, what they agree on, and what is wrong."""
     print_table(
         f"Processors of the group: version {agreement.version}, agreed on {agreement.agreed}",
         ("id", "location", "leads", "silent ms", "tasks"),
@@ -301,7 +301,7 @@ def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None
 
 
 def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> bool:
-    """Whether it has no end yet."""
+    """Print a request; return whether it has no end yet."""
     with busy("Reading the request …"):
         placed = client.request(uuid)
         request = Request.of(uuid, placed, "place") if placed else client.own_request(uuid)

@@ -194,7 +194,7 @@ def _show_none(verdict: Verdict, history: AuditHistory) -> None:
 
 
 def _why_gone(first: AuditRecord, history: AuditHistory) -> str:
-    """Of a history that begins later than with record 1."""
+    """Describe why a history begins later than with record 1."""
     if history.since_ms is None or first.previous_at_ms is None:
         return "how long their topic keeps them, or how old they were, isn't known"
     if first.previous_at_ms >= history.since_ms:

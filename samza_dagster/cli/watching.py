@@ -79,7 +79,7 @@ def _repeat(look: Callable[[bool], bool], every: float) -> None:
 
 
 def _shown(show: Callable[[], bool], first: bool) -> bool:
-    """Whether to go on; what can't be read for now doesn't end it."""
+    """Show once and return whether to go on; data that can't be read for now doesn't end it."""
     try:
         return show()
     except click.exceptions.Exit:

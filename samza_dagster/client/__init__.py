@@ -1,4 +1,4 @@
-"""What operators, schedules and sensors call; works on metadata alone."""
+"""The client that operators, schedules and sensors call; it works on metadata alone."""
 
 from samza_dagster.client.checkpoints import ProcessorProgress, TaskProgress
 from samza_dagster.client.placement_client import PlacementClient

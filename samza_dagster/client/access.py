@@ -1,4 +1,4 @@
-"""What a client reads and writes of one job: its stores, its topics, its clocks."""
+"""Access of a client to one job: its stores, its topics, its clocks."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _no_export(where: str, seen: str) -> MalformedRecord:
 
 
 def head_in(state: StateReader) -> Head | None:
-    """What the state topic says of the last audit record; None without such a topic.
+    """Return the last audit record by the state topic; None without such a topic.
 
     Raises `Unreachable` also where this client has no right to read it, `MalformedRecord`.
     """
@@ -185,7 +185,7 @@ def head_in(state: StateReader) -> Head | None:
 
 
 def head_of_state(job: Mapping[str, Any] | None) -> Head | None:
-    """What the state topic's `job` record says of the last audit record."""
+    """Return the last audit record by the state topic's `job` record."""
     state: object = (job or {}).get("state")
     if not isinstance(state, dict):
         return None

@@ -1,4 +1,4 @@
-"""What is known of a job under Samza's own AM beside its coordinator stream, added to its `JobView`. Pure."""
+"""Add to the `JobView` of a job under Samza's own AM what isn't in its coordinator stream. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_dead(view: JobView, dead: str | None) -> JobView:
 
 
 def _held_up(action: ActionView, view: JobView, cluster: Cluster) -> str:
-    """That the node is gone on which a container is to be started; else empty.
+    """Return a notice that the node is gone on which a container is to start; else empty.
 
     Samza's AM finds that out by itself only when its attempts to start it there end.
     """
@@ -71,7 +71,7 @@ def _held_up(action: ActionView, view: JobView, cluster: Cluster) -> str:
 
 
 def _unheard(action: ActionView, view: JobView, cluster: Cluster) -> str:
-    """That the node is gone on which the container of a waiting request was last; else empty.
+    """Return a notice that the node is gone on which a waiting request's container was last; else empty.
 
     Samza's AM takes nothing up for a container that doesn't run. One that it had launched on a node in
     the moment in which that died stays pending for good: no answer of the node comes any more.

@@ -1,4 +1,4 @@
-"""What a job's checkpoints say about progress. Pure."""
+"""Progress by a job's checkpoints. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ProcessorProgress(View):
 
 
 def task_progress(task_name: str, checkpoints: Iterable[Checkpoint], since: int) -> TaskProgress:
-    """Whether an input offset of the task grew in a commit at offset `since` or behind it.
+    """Return whether an input offset of the task grew in a commit at offset `since` or behind it.
 
     Compared with its last commit before `since`, or, when none is left in the topic, with
     its first one after it.

@@ -1,4 +1,4 @@
-"""What must hold before a placement request is written. Pure.
+"""Checks before a placement request is written. Pure.
 
 The rules are the coordinator's; they are checked here first so that a request that
 must fail is never written: an unmodified AM stops its placement thread on an unknown
@@ -180,7 +180,7 @@ def _check_unit(view: JobView, processor: ProcessorView, destination: str) -> No
 
 
 def _check_read(view: JobView, processor_id: str) -> None:
-    """What a dead job's coordinator stream has, the next deployment drops as another one's."""
+    """Refuse a request to a dead job: the next deployment would drop it."""
     asked = f"place {processor_id}: a coordinator reads the request"
     if view.dead is not None:
         raise Refused(asked, seen=view.dead, fix="deploy the job again")
@@ -194,7 +194,7 @@ def _check_read(view: JobView, processor_id: str) -> None:
 
 
 class Permitted(TypedDict, total=False):
-    """What is asked for by somebody's word although it would be refused.
+    """Overrides that permit a request the rules would refuse.
 
     `allow_unknown_host`: a host that no container has reported, where Samza's AM coordinates and the
     metadata doesn't name every host of the cluster. `or_any_legal`: a standby whose destination a
@@ -209,7 +209,7 @@ class Permitted(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LegalDestination:
-    """What to ask for, the host that it stands for (None: any), what the operator should know."""
+    """A destination to ask for, the host that it stands for (None: any), and notices for the operator."""
 
     asked: str
     host: str | None
@@ -338,7 +338,7 @@ def _most_roomy(view: JobView, processor: ProcessorView, verdicts: Iterable[Host
 
 
 def check_budget(view: JobView, processor_id: str, *, beyond_budget: bool = False) -> str:
-    """What to know of the stops that Samza's AM counts, before one more; empty: there is plenty.
+    """Return a notice of the stops that Samza's AM counts, before one more; empty: there is plenty.
 
     Raises `Refused` where that might end the job, unless somebody wants it `beyond_budget`.
     """

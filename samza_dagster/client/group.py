@@ -22,7 +22,7 @@ from samza_dagster.standalone.zookeeper_placement import placement_store
 
 
 class GroupReader:
-    """One reading of a group, at the first question. `store` has its config beside what was asked of it."""
+    """A reading of a group, made at the first question. `store` has its config and its requests."""
 
     def __init__(self, read: Callable[[], GroupView], store: MetadataStore) -> None:
         self._read = read
@@ -66,7 +66,7 @@ def known_jobs(zookeeper: ZooKeeperAddress) -> list[str]:
 
 
 class GroupSession:
-    """One job's group, over a session with ZooKeeper that `close` ends. `store` has what was asked of it.
+    """A job's group, over a session with ZooKeeper that `close` ends. `store` has its requests.
 
     Raises `Unreachable` when ZooKeeper doesn't answer, `InvalidInput` when it has no such group.
     """

@@ -1,4 +1,4 @@
-"""What a group is doing, for people and programs: one reading as a document. Pure."""
+"""A reading of a group as a document for people and programs. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def group_report(group: GroupView) -> dict[str, Any]:
 
 
 def troubles(report: dict[str, Any]) -> list[str]:
-    """What somebody should look at; empty when all is well."""
+    """Return troubles that somebody should look at; empty when all is well."""
     found: list[str] = []
     if not report["processors"]:
         found.append("no processor is registered: nobody leads, and no task is processed")

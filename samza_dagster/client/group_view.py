@@ -140,7 +140,7 @@ def _tasks(group: GroupView, members: Mapping[str, ProcessorView]) -> dict[str, 
 
 
 def _has_started(group: GroupView, processor_id: str) -> bool:
-    """It runs what the agreed version gives it; Samza's own processors don't say, but of each task where it is."""
+    """Return whether it runs the agreed version; Samza's own processors report only each task's place."""
     member = group.first_of(processor_id)
     running = group.running.get(member.sequence) if member is not None else None
     return running is None or running.version >= group.agreed

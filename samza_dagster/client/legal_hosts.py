@@ -42,7 +42,7 @@ def roomiest(view: JobView, ready: Mapping[str, bool]) -> str:
 
 
 class Placing:
-    """Who is where, as steps of a plan change it, and where each may be by the coordinator's rules.
+    """Placements as steps of a plan change them, and the hosts that the coordinator's rules allow.
 
     With `only` it knows one group alone, which is quicker for a question or two.
     """

@@ -20,7 +20,7 @@ _MOST_BYTES = 1_000_000
 
 
 def read_look(job: JobAccess, view: JobView) -> Look:
-    """What is known of `view` beside it; see `PlacementClient.look`."""
+    """Read lags and agents' last contact for this view; see `PlacementClient.look`."""
     look = Look(view, host_words=read_host_words(view.leader))
     if job.topics is None:
         return look

@@ -1,4 +1,4 @@
-"""What the job itself reports in its topics: lag of replicas, progress of actives."""
+"""Read what the job reports in its topics: lag of replicas, progress of actives."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def read_checkpoints_end(view: JobView, topics: JobTopics) -> int:
 def read_progress(
     view: JobView, processor: ProcessorView, topics: JobTopics, *, since: int
 ) -> ProcessorProgress:
-    """Whether an active committed progress on its input at offset `since` or behind it.
+    """Return whether an active committed progress on its input at offset `since` or behind it.
 
     Raises `InvalidInput` for a standby: it processes nothing. `Unreachable`: whether it does
     isn't known, since not all commits could be read.

@@ -1,4 +1,4 @@
-"""What must hold before a request of our own is written. Pure.
+"""Checks before a request of our own is written. Pure.
 
 Neither Samza's AM nor a standalone group knows any of them: nothing is written there.
 """
@@ -36,7 +36,7 @@ def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> Non
 
 
 def _instead(can: Capabilities, kind: RequestKind) -> str:
-    """What does the same where there are no such requests, or the nearest."""
+    """Return what has the same effect where there are no such requests, or the nearest."""
     match kind:
         case RequestKind.START_STANDBY | RequestKind.STOP_STANDBY:
             return _HOW_MANY
@@ -100,7 +100,7 @@ def check_reserve(view: JobView, processor_id: str, destination: str) -> Wanted:
 
 
 def check_start_standby(view: JobView, processor_id: str, destination: str) -> Wanted:
-    """One more standby of an active; raises `InvalidInput` or `Refused`."""
+    """Check a request for another standby of an active; raises `InvalidInput` or `Refused`."""
     asked = f"control-standby start {processor_id}"
     require_our_coordinator(view, asked, RequestKind.START_STANDBY)
     active = _active(view, processor_id, "control-standby start")

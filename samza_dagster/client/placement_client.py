@@ -110,7 +110,7 @@ class PlacementClient:
         hold: bool = False,
         **permitted: Unpack[Permitted],
     ) -> Plan:
-        """What `place`, or with `hold` `reserve`, would ask, and a verdict on every host. Nothing is written.
+        """Plan `place`, or with `hold` `reserve`, with a verdict on every host. Writes nothing.
 
         Raises `InvalidInput` for an unknown processor or deployment; a destination that
         a rule forbids is a plan whose `refusal` says why.
@@ -212,7 +212,7 @@ class PlacementClient:
         )
 
     def plan_own(self, kind: RequestKind, processor_id: str, destination: str = ANY_HOST) -> Plan:
-        """What `start_standby`, `stop_standby` or `fail_over` would ask. Nothing is written."""
+        """Plan `start_standby`, `stop_standby` or `fail_over`. Writes nothing."""
         return make_own_plan(self.view(), kind, processor_id, destination)
 
     def check_about(self, kind: RequestKind, request: str) -> ActionView:
@@ -318,7 +318,7 @@ class PlacementClient:
         return self._job.reader().locality(self._job.job_name, self._job.job_id)
 
     def reports(self) -> tuple[list[StandingReport], list[Unreachable]]:
-        """What containers have reported of late, as it stands in topics; and what couldn't be read."""
+        """Return the containers' latest reports in the topics, and what couldn't be read."""
         return standing_reports(self._job)
 
     def lag(self) -> tuple[ReplicaLag, ...]:
@@ -332,7 +332,7 @@ class PlacementClient:
         return self._job.seen.judged(lags, view, commits=commits, now_s=self._job.monotonic())
 
     def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
-        """What snapshots have published of standbys, beside lags of now: how fast each replica applies.
+        """Return the readiness of standbys that snapshots have published, beside present lags.
 
         One that is too old by the newest of these reports says so and isn't used. Nothing where none
         is published or it can't be read: a job's lags are judged without it then. Read anew after half a minute.
@@ -368,7 +368,7 @@ class PlacementClient:
         return read_checkpoints_end(self.view(), self._need_topics())
 
     def processing(self, processor_id: str, since: int) -> ProcessorProgress:
-        """Whether an active processor committed progress on its input from offset `since` on.
+        """Return whether an active processor committed progress on its input from offset `since` on.
 
         `since` is of the checkpoint topic, as `checkpoints_end` gave it: the times of commits are
         their hosts'.

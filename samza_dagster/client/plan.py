@@ -1,4 +1,4 @@
-"""What a request would do, step by step, and a verdict on every host. Pure."""
+"""The steps of a request, and a verdict on every host. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from samza_dagster.model.own_requests import RequestKind
 
 @dataclass(frozen=True)
 class Plan(View):
-    """What would be asked of whom. Nothing was written.
+    """The plan of a request. Nothing was written.
 
     `refusal` is None when the request would be written; `waits_for` are the UUIDs
     of actions of the same group that come first.
@@ -196,7 +196,7 @@ def _steps(
 def _group_steps(
     view: JobView, processor: ProcessorView, destination: str, host: str | None
 ) -> tuple[str, ...]:
-    """What a group does for a request, one step after the other."""
+    """Return the steps of a group for a request."""
     pid, source = processor.processor_id, processor.host or "no location"
     if pid in view.members:
         return (f"{pid} ends its containers and starts them again at {source}; no task moves",)

@@ -34,13 +34,13 @@ class PublishedReadiness:
         self._records: list[tuple[bytes, bytes | None]] = []
 
     def beside(self, lags: Iterable[ReplicaLag]) -> NewestReadiness:
-        """What may be used of it beside lags of now, by whose newest report its age is judged."""
+        """Return the part that may be used beside these lags, by whose newest report its age is judged."""
         self._refresh()
         came = (lag.came_ms for lag in lags if lag.came_ms is not None)
         return newest_readiness(self._records, max(came, default=0))
 
     def is_there(self, standbys: Iterable[str]) -> bool:
-        """Whether anything is published of one of these."""
+        """Return whether readiness of one of these is published."""
         self._refresh()
         keys = {key for key, value in self._records if value is not None}
         return any(standby.encode() in keys for standby in standbys)

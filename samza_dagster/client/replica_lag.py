@@ -41,7 +41,7 @@ LOST_FIX = (
 
 
 def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
-    """Whether a sample is of the incarnation that the view shows, not of a former one.
+    """Return whether a sample is of the incarnation that the view shows, not of a former one.
 
     By execution id where both are known, else by host: Samza's AM tells no ids, and of a host that
     nobody told all count. Two incarnations on one host are told apart by
@@ -54,7 +54,7 @@ def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreReplica:
-    """One task's replica of one store partition, and where the changelog begins and ends now.
+    """A task's replica of one store partition, and where the changelog begins and ends now.
 
     `span` is the reason, for a person, where there is no such topic or partition.
     """
@@ -73,7 +73,7 @@ class StoreReplica:
 
     @property
     def gauge(self) -> str:
-        """What the replica calls its changelog's partition."""
+        """The gauge by which the replica reports its changelog's partition."""
         return self.store.offset_gauge(self.partition)
 
     def applied(self, sample: TaskSample | None) -> int | None:
@@ -93,7 +93,7 @@ def store_replicas(
     changelog_partitions: Mapping[str, int],
     ranges: Ranges,
 ) -> tuple[StoreReplica, ...]:
-    """One per task that has a changelog partition, and store; also of a topic or partition that isn't there."""
+    """Return a replica for each task with a changelog partition, and store; also of missing topics or partitions."""
     found: list[StoreReplica] = []
     for _, processor in sorted(view.processors.items()):
         for task in processor.tasks:
@@ -249,7 +249,7 @@ def input_lags(
     checkpoints: Mapping[str, Checkpoint],
     ranges: Ranges,
 ) -> tuple[InputLag, ...]:
-    """One entry per active task and input partition that it has committed."""
+    """Return an entry for each active task and input partition that it has committed."""
     found: list[InputLag] = []
     for _, processor in sorted(view.processors.items()):
         if processor.mode is not TaskMode.ACTIVE:

@@ -28,7 +28,7 @@ from samza_dagster.model.own_requests import OwnRequest, RequestKind
 
 @dataclass(frozen=True)
 class Request(View):
-    """What was asked, under which UUID. Times in ms.
+    """A request and its UUID. Times in ms.
 
     `refers_to` is another request's UUID. `execution_id`: the incarnation that a fail-over is
     about; None is whichever runs. `own`: it stands in our state topic and not in Samza's
@@ -66,7 +66,7 @@ class Request(View):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in its topic: by Samza's field names in the coordinator stream, else by ours."""
+        """Return the form in its topic: Samza's field names in the coordinator stream, else ours."""
         if not self.own:
             return PlacementRequest(
                 uuid=self.uuid,
@@ -127,7 +127,7 @@ def _perhaps_written(uuid: str) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a request is to say, once every rule that can be checked was.
+    """A validated request, ready to be written.
 
     For its plan: `subject` is the processor that is started, moved or stopped, `steps` what the
     coordinator does with it, `notices` what the operator should know.
@@ -144,7 +144,7 @@ class Wanted:
 
 
 class PlaceOptions(Permitted, total=False):
-    """What a placement may say beside its processor and destination.
+    """Options of a placement beside its processor and destination.
 
     `deployment_id` None is the running one, `uuid` None a new one. `on_notice` is told, before it is
     asked, how much is spent of the stops that Samza's AM allows.

@@ -1,4 +1,4 @@
-"""What one answer of a coordinator says, and the error where none will come."""
+"""The content of a coordinator's answer, and the error where none will come."""
 
 from __future__ import annotations
 

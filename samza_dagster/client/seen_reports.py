@@ -1,4 +1,4 @@
-"""What a process has seen of a job's reports: when each was new, and between which two of its looks it came.
+"""Reports that this process has seen: when each was new, and between which two of its looks it came.
 
 A partition of a metrics topic holds old reports for as long as nobody writes a newer one there.
 How old they are no clock tells but that of whoever has seen when the last one was new. Nor does any
@@ -36,7 +36,7 @@ class _Look(NamedTuple):
 
 @dataclass
 class SeenReports:
-    """By its monotonic clock, or by none. Thread-safe. What it sees for the first time counts as of now."""
+    """Reports seen by this process, by its monotonic clock. Thread-safe. A report seen first counts as of now."""
 
     _heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
     _came: Mapping[tuple[str, str], _Came] = field(default_factory=dict[tuple[str, str], _Came])

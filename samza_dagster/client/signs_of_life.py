@@ -1,4 +1,4 @@
-"""Whether a job under Samza's own Application Master runs, as far as anybody tells."""
+"""Signs that a job under Samza's own Application Master runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SignsOfLife(View):
 
 
 def known_life(view: JobView) -> SignsOfLife | None:
-    """What is known without a look; None where a coordinator shows its own signs."""
+    """Return what is known without a look; None where a coordinator shows its own signs."""
     if view.capabilities.shows_its_life:
         return None
     if view.dead is not None:
@@ -57,7 +57,7 @@ def looked_for(
     monotonic: Callable[[], float] = time.monotonic,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> SignsOfLife | None:
-    """What is known after a look for a new report, of one interval at most; by offsets alone.
+    """Return what is known after a look for a new report, of one interval at most; by offsets alone.
 
     Where it is known without, nothing is looked for. Raises `Unreachable` when no report can be read.
     """

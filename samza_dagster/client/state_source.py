@@ -1,4 +1,4 @@
-"""What our coordinator recorded of a job, for those who don't lead it."""
+"""Read the state that our coordinator recorded of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UUIDS = ("uuid/", "refused/")
 
 @dataclass(frozen=True)
 class CoordinatorState:
-    """One deployment as its leader recorded it; `uuids` are those of requests already taken.
+    """A deployment as its leader recorded it; `uuids` are requests that it has taken.
 
     `mail` are the requests of our own that wait, and the answers to those that don't.
     """
@@ -88,7 +88,7 @@ def _number(record: Mapping[str, Any], name: str) -> int | None:
 
 
 def _host_view(host: str, record: Mapping[str, Any]) -> HostView:
-    """What is absent or odd of a number is None. A node that YARN has lost may live on with its agent."""
+    """Return a host's view; odd numbers become None. A node that YARN has lost may live on with its agent."""
     yarn_state = str(record.get("yarn_state") or "")
     open_state = ALIVE_STATE if yarn_state in ("", RUNNING) else CLOSED_STATE
     return HostView(

@@ -37,7 +37,7 @@ _LATE_FAILURE_MS = 240_000
 
 @dataclass(frozen=True)
 class StopBudget:
-    """What Samza's AM counts against a container, as it was read.
+    """The stops that Samza's AM counts against a container, as they were read.
 
     `counted` stops in a row, those included that are asked for and still to come; more than
     `most` end the job, or (not `fails_job`) leave the container down. The next stop begins a new
@@ -59,11 +59,11 @@ class StopBudget:
         return self.most > 1
 
     def is_low(self, stops: int = 1) -> bool:
-        """Whether so many more spend over half of it."""
+        """Return whether so many more stops spend over half of it."""
         return 2 * (self.counted + stops) > self.most
 
     def notice(self, stops: int = 1) -> str:
-        """What to know before so many more stops are asked for; empty while there is plenty."""
+        """Return a notice before so many more stops; empty while there is plenty."""
         return f"{self._seen(stops)}; {self._rule}" if self.is_low(stops) else ""
 
     def refusal(self, asked: str, stops: int = 1) -> Refused | None:
@@ -107,7 +107,7 @@ class StopBudget:
 
 
 def _has_stopped(response: PlacementResponse) -> bool:
-    """Whether Samza's AM has stopped the container for this request, or is just doing it."""
+    """Return whether Samza's AM has stopped the container for this request, or is doing it."""
     return response.processor_id in details_of(response).stopped
 
 

@@ -34,7 +34,7 @@ def _envelope_values(raw: bytes) -> Mapping[str, str]:
 
 
 class StreamReader:
-    """One reading of the stream, at the first question; `unreadable` names what was skipped."""
+    """A reading of the stream, made at the first question; `unreadable` names skipped records."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store

@@ -20,7 +20,7 @@ def unneeded(
     state: CoordinatorState | None,
     older_than_s: float,
 ) -> tuple[Removal, ...]:
-    """What `finished_or_foreign` finds in both topics, after what Samza's AM can't get past.
+    """Return what `finished_or_foreign` finds in both topics, after what Samza's AM can't get past.
 
     An answer is as old as the coordinator's own clock has shown since: in its last sign of life, or
     in the newest answer. The clock of this machine counts for nothing. Where Samza's AM counts the

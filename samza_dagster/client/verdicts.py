@@ -1,4 +1,4 @@
-"""Whether a host may take a processor, by what the metadata shows. Pure."""
+"""Judge whether a host may take a processor, by the metadata. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAME_HOST_RULE = "an active and its standbys, or two standbys of it, are never o
 
 @dataclass(frozen=True)
 class HostVerdict(View):
-    """One host as a destination: the rule that decides, what was seen, the smallest fix.
+    """A verdict on a host as a destination: the deciding rule, what was seen, the smallest fix.
 
     `legal` is the rules' word; `ready` says whether its free memory and cores suffice
     now (a legal host that isn't ready makes the request wait for its expiry).
@@ -86,7 +86,7 @@ def _reserved_by(view: JobView, processor: ProcessorView, host: HostView) -> Act
 
 
 def _away(host: HostView) -> HostVerdict | None:
-    """That nothing can be started there now, by the word of whoever knows the host; else None."""
+    """Return that nothing can start on the host now, by its agent or YARN; else None."""
     if host.yarn_state not in ("", RUNNING):
         rule = "a destination's node is RUNNING for YARN's ResourceManager"
         seen, fix = f"{host.host} is {host.yarn_state}", "bring the NodeManager of {} back"
@@ -106,7 +106,7 @@ def _judge(
     peers: tuple[ProcessorView, ...],
     placing: Placing,
 ) -> HostVerdict:
-    """By the coordinator's rules, life and free resources: the first that decides."""
+    """Judge by the coordinator's rules, life and free resources: the first that decides."""
     name = host.host
     away = _away(host)
     if away is not None:
@@ -229,7 +229,7 @@ def _places(
 
 
 def _waits(state: JobState, processor_id: str) -> bool:
-    """Whether a request about the processor would be queued."""
+    """Return whether a request about the processor would be queued."""
     group = group_with(state, processor_id)
     if group is None:
         return False

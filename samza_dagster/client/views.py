@@ -1,4 +1,4 @@
-"""What a client shows of a job: frozen values, each with `to_json()`.
+"""Views of a job for people and programs: frozen values, each with `to_json()`.
 
 Times are ms since the epoch, memory is MiB, offsets are Kafka's.
 """
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 
 def over_with(deployment_id: str, running: str | None, dead: str | None = None) -> str:
-    """That a request without an end has none to come; else empty.
+    """Return that a request without an end has none to come; else empty.
 
     Its deployment isn't the running one, or nothing of the job runs any more, by the word `dead`.
     """
@@ -70,7 +70,7 @@ class View:
 
 @dataclass(frozen=True)
 class ProcessorView(View):
-    """One container of the job.
+    """A container of the job.
 
     `state` is the coordinator's phase (`running`, `starting`, …), or `leaving` for one
     that the deployment no longer has. From the coordinator
@@ -105,7 +105,7 @@ class ProcessorView(View):
 
 @dataclass(frozen=True)
 class HostView(View):
-    """One host: `alive` or `lost` by its agent, `last-seen` from localities alone.
+    """A host: `alive` or `lost` by its agent, `last-seen` from localities alone.
 
     `yarn_state` is YARN's word on its node. By that one alone, under Samza's own Application Master,
     it is `alive`, or `lost` with all that ran there. `closed`: it takes no container more, whatever
@@ -193,7 +193,7 @@ class LeaderView(View):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of a group at one reading.
+    """The agreement of a group at one reading.
 
     `leader` is the processor that leads, None where nobody is registered. `version` is the newest
     JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for,
@@ -277,7 +277,7 @@ class JobView(View):
         return known.get(processor_id) or known.get(active) or group_of(processor_id)
 
     def is_standby(self, processor_id: str) -> bool:
-        """Whether it is, or would be, a standby."""
+        """Return whether it is, or would be, a standby."""
         known = self.processors.get(processor_id)
         if known is not None:
             return known.mode is TaskMode.STANDBY
@@ -285,7 +285,7 @@ class JobView(View):
 
     @cached_property
     def _actives(self) -> Mapping[str, str]:
-        """As our coordinator has its groups, else as tasks replicate one another."""
+        """Processor → its active, by our coordinator's groups, else by the replication of tasks."""
         if self.state is not None:
             return {
                 pid: group.group_id
@@ -297,7 +297,7 @@ class JobView(View):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the job's coordinator can do."""
+        """Capabilities of the job's coordinator."""
         return capabilities(self.coordinator)
 
     @property

@@ -102,7 +102,7 @@ def _deployment(raw: bytes | None) -> str | None:
 
 
 class _Wait:
-    """One wait for the responses of one request.
+    """A wait for the responses of one request.
 
     `deployment_id` is the request's, where that is known: once another one runs nobody answers it.
     `look` says at each look why else nobody will; empty: nothing is known against it.
@@ -174,7 +174,7 @@ class _Wait:
         return over_with(self._deployment_id, self._running) or self._look()
 
     def _present(self, before: PlacementResponse | None) -> list[PlacementResponse]:
-        """What stands now, then what the tail brought meanwhile, in order of writing."""
+        """Return present responses, then those that the tail brought meanwhile, in order of writing."""
         now = self._source.response(self._uuid)
         if now is None or now == before:
             return [now] if now is not None else []

@@ -30,7 +30,7 @@ class AgentArchive:
 
     @property
     def sha256(self) -> str:
-        """Of the whole file, in hexadecimal."""
+        """The SHA-256 of the whole file, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
 
     def write(self, output: Path) -> None:

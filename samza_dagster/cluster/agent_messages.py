@@ -34,7 +34,7 @@ class _Message(BaseModel):
 
 
 class Resources(_Message):
-    """What a host has and what of it is free; memory in MiB."""
+    """Resources of a host, in all and free; memory in MiB."""
 
     memory_mb: Amount
     cores: Amount
@@ -53,7 +53,7 @@ class ReportedReservation(_Message):
 
 
 class ReportedContainer(_Message):
-    """One incarnation in an agent's journal."""
+    """An incarnation in an agent's journal."""
 
     execution_id: Name
     processor_id: Name
@@ -66,7 +66,7 @@ class ReportedContainer(_Message):
     stop_failed: Why = ""
 
     def observed(self) -> ObservedContainer:
-        """As the cluster's interface names it."""
+        """Return it as the cluster's interface names it."""
         return ObservedContainer(
             execution_id=self.execution_id,
             processor_id=self.processor_id,

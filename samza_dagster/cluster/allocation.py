@@ -1,4 +1,4 @@
-"""Which host a resource is asked of, and why none could hold it. Pure."""
+"""Choose the host of a resource, and say why none could hold it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KnownHost:
     lost_for_s: float | None = None
 
     def fits(self, ask: ResourceAsk) -> bool:
-        """It answers, and has the memory and the cores."""
+        """Return whether it answers, and has the memory and the cores."""
         return (
             self.lost_for_s is None
             and self.free_memory_mb >= ask.memory_mb
@@ -48,7 +48,7 @@ def explain(
     closed: Mapping[str, str] | None = None,
     gathering: bool = False,
 ) -> str:
-    """One line: each candidate host and what was seen of it, when the time was up.
+    """Return a line: each candidate host and what was seen of it, when the time was up.
 
     `refusals` is what the agents of hosts that seemed to have room said, `closed` why an engine
     gives nothing there whatever the room. `gathering`: none was asked yet, since hosts were

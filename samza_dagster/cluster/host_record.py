@@ -1,4 +1,4 @@
-"""What is known of one host, and what its agent is still to be told."""
+"""The record of one host, and the commands that its agent hasn't received."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIVE = frozenset({"launching", "running", "stopping"})
 
 @dataclass
 class HostRecord:
-    """One host: the agent's last report, and the commands that it hasn't acknowledged.
+    """A host: its agent's last report, and the commands that it hasn't acknowledged.
 
     Times are the cluster's clock, in seconds. `granted_at`: every lease that the host
     has of this coordinator was granted then or before. `admitted`: the coordinator has
@@ -56,11 +56,11 @@ class HostRecord:
         return self.instance is not None and not self.lost
 
     def has_heard_of_losses(self, sync: Sync) -> bool:
-        """Whether its agent refuses what it was told before the last loss."""
+        """Return whether its agent refuses commands from before the last loss."""
         return sync.losses >= self.losses
 
     def is_over(self, sync: Sync) -> bool:
-        """Whether a later agent of the host has registered than the one that says this.
+        """Return whether a later agent of the host has registered than the one that reports.
 
         One that never registered here itself is told by when it began: its word may have been
         under way for longer than its successor's.
@@ -72,7 +72,7 @@ class HostRecord:
         return sync.began_ms < self.began_ms
 
     def is_replaced_by(self, sync: Sync) -> bool:
-        """Whether its journal or its boot are others: nothing is held or under way there."""
+        """Return whether its journal or its boot are others: nothing is held or under way there."""
         if self.instance is None:
             return False
         return (sync.journal, sync.boot_id) != (self.journal, self.boot_id)
@@ -153,7 +153,7 @@ class HostRecord:
         )
 
     def lease_s(self, now: float, *, free_s: float, longest_s: float) -> float:
-        """What the host gets with a reply, counted from when its agent asked; 0 or less is nothing.
+        """Return the lease of a reply, counted from when the agent asked; 0 or less is none.
 
         `free_s` may be granted now, and `longest_s` ever. One that the coordinator may count as
         lost, and replace what ran there once the lease is over, gets no more than is left of that.

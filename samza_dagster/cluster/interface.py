@@ -1,4 +1,4 @@
-"""What the coordinator asks of a cluster, and what a cluster tells it.
+"""The interface between the coordinator and a cluster.
 
 A cluster decides nothing: it reserves, launches and stops as told, and reports what
 it saw. Every call is idempotent by its id and returns at once; every outcome comes
@@ -194,7 +194,7 @@ class ClusterResourceManager(Protocol):
         ...
 
     def admit_host(self, host: str) -> None:
-        """What a registration of `host` was told of has been dealt with: its containers may live on.
+        """Note that a registration of `host` has been handled: its containers may live on.
 
         Until then leases end when those end that it had before.
         """
@@ -219,7 +219,7 @@ class ClusterResourceManager(Protocol):
 
 @dataclass(frozen=True)
 class ClusterTerm:
-    """What a cluster needs to know of the term of leadership that it is opened for.
+    """The term of leadership for which a cluster is opened.
 
     Hosts refuse an `epoch` lower than one that they have seen. `lease_source` gives the seconds
     that containers may live on from now without this coordinator, at most `granted_s`; leases of
@@ -248,7 +248,7 @@ class ClusterFactory(Protocol):
         ...
 
     def advice(self, lease_s: float) -> Sequence[str]:
-        """What of the cluster's own settings is in a job's way, a line each; `require` has returned."""
+        """Return a line for each setting of the cluster that hinders a job; `require` has returned."""
         ...
 
     def describe(self) -> Mapping[str, str]:

@@ -250,7 +250,7 @@ class LocalCluster:
             return epochs
 
     def silences(self) -> dict[str, Any]:
-        """Of every registered host how long ago, in ms, its agent was heard: the page `/hosts`."""
+        """Return how long ago each registered host's agent was heard, in ms: the page `/hosts`."""
         with self._changed:
             now = self._clock()
             return {

@@ -185,7 +185,7 @@ class ResourceRequests:
         self._used_by[execution_id] = request_id
 
     def container_ended(self, execution_id: str) -> None:
-        """What it used is free again."""
+        """Free what it used."""
         request_id = self._used_by.pop(execution_id, None)
         if request_id is not None:
             self._held.pop(request_id, None)
@@ -205,7 +205,7 @@ class ResourceRequests:
                 self._expire(request_id, pending)
 
     def acknowledged(self, record: HostRecord, sync: Sync) -> None:
-        """What an agent says of its commands: off the record; refused ones that matter become callbacks."""
+        """Process an agent's acknowledgements: drop the commands; refusals that matter become callbacks."""
         host, present = record.host, {c.execution_id for c in sync.containers}
         for done in sync.acknowledged:
             command = record.commands.pop(done.id, None)
@@ -311,7 +311,7 @@ class ResourceRequests:
                 self._withdraw(request_id)
 
     def host_replaced(self, host: str) -> None:
-        """What it held was in another's journal, or of another boot: it must be held anew."""
+        """Note that a host's holds were in another journal or of another boot: they must be held anew."""
         self.host_lost(host)
         self._held = {request_id: on for request_id, on in self._held.items() if on != host}
 
@@ -380,7 +380,7 @@ class ResourceRequests:
             pending.ready_by = min(latest, self._clock() + READY_WITHIN_S)
 
     def _look_if_ready(self, request_id: str, pending: _Pending, record: HostRecord) -> None:
-        """By a report that has the reservation: what isn't parked there won't get ready."""
+        """Check for a parked process by a report that has the reservation: one that isn't there won't come."""
         waits = pending.ready_by is not None and pending.asked_of == record.host
         if waits and record.parked.get(request_id, True):
             self._hold(request_id, record.host)

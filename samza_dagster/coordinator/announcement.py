@@ -1,4 +1,4 @@
-"""Which deployment is led, and what the coordinator stream is told of a new one."""
+"""The deployment that is led, and the records by which the coordinator stream learns of a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster reports, as events of the reducer, in order of arrival."""
+"""Turn the cluster's reports into events of the reducer, in order of arrival."""
 
 from __future__ import annotations
 

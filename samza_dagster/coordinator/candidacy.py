@@ -39,7 +39,7 @@ _CLAIM_BEAT_MS = 2_500
 
 @dataclass(frozen=True)
 class Leader:
-    """Who leads, by the state topic's `leader` record.
+    """The leader, by the state topic's `leader` record.
 
     `process` is known when the record was written on Linux. `ended`: it has stopped in
     an orderly way. `lease_ms` is the longest lease that it or one before may have granted,
@@ -98,7 +98,7 @@ class Leader:
         }
 
     def claimed_by(self, claim: Mapping[str, Any]) -> Leader:
-        """Whoever is taking over from this one, by its mark (`claim_of_this_process`).
+        """Return the coordinator that is taking over from this one, by its mark (`claim_of_this_process`).
 
         It has a few seconds at least to begin, unless it says that it has withdrawn. An empty
         claim is somebody's unknown.
@@ -131,7 +131,7 @@ def this_process() -> tuple[ProcessName | None, str]:
 
 
 def claim_of_this_process(*, ended: bool = False) -> dict[str, Any]:
-    """What the mark of this process's take-over says; `ended`: that it doesn't lead after all."""
+    """Return the mark of this process's take-over; `ended`: it doesn't lead after all."""
     process, namespace = this_process()
     return {
         "ended": ended,
@@ -142,7 +142,7 @@ def claim_of_this_process(*, ended: bool = False) -> dict[str, Any]:
 
 
 def is_gone(leader: Leader) -> bool:
-    """It ended, it is this very process, or its process was on this machine and isn't any more."""
+    """Return whether it ended, is this very process, or was a process of this machine that is gone."""
     if leader.ended:
         return True
     mine, namespace = this_process()
@@ -155,7 +155,7 @@ def is_gone(leader: Leader) -> bool:
 
 
 class Candidacy:
-    """One wait for a job's leadership. `seconds` is an elapsed clock.
+    """A wait for a job's leadership. `seconds` is an elapsed clock.
 
     `fingerprint` is of the config that this coordinator would lead with: one that waits
     behind a leader must be ready to go on with what that one runs. `was_fenced`: another

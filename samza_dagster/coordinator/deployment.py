@@ -71,7 +71,7 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What runs under one run id."""
+    """Everything that runs under one run id."""
 
     deployment_id: str
     job_name: str
@@ -153,7 +153,7 @@ def plan(
 
 
 def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
-    """What keeps a warm store from being wiped at a start.
+    """Return settings that keep a warm store from being wiped at a start.
 
     Samza 1.8.0 restores transactionally, into a fresh directory, unless
     `job.standbytasks.replication.factor` is above 1; a job without standbys needs the

@@ -1,4 +1,4 @@
-"""What `samza-dagster doctor` finds: whether a job's brokers allow what its config asks for."""
+"""Findings of `samza-dagster doctor`: whether a job's brokers allow what its config asks for."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _yarn(connection: Connection) -> Iterator[Condition]:
 
 
 def _yarn_findings(cluster: Cluster) -> Iterator[Condition]:
-    """What YARN's ResourceManager says of the job and of its nodes. Pure."""
+    """Yield findings of YARN's ResourceManager about the job and its nodes. Pure."""
     application = cluster.application
     yield Condition(
         "YARN runs the job",
@@ -144,7 +144,7 @@ def topic_findings(
     *,
     is_deployed: bool = False,
 ) -> Iterator[Condition]:
-    """Whether the job's topics are there, as Samza makes them, and outlive the loss of a broker.
+    """Check whether the job's topics exist as Samza makes them, and outlive the loss of a broker.
 
     `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises `Unreachable`.
     """
@@ -187,7 +187,7 @@ def _metrics(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condi
 def _as_made(
     specs: Sequence[TopicSpec], kept: KeptTopics, cluster: KafkaCluster, *, is_deployed: bool
 ) -> Iterator[Condition]:
-    """One finding for each topic that is wrong, and for each that is missing from what was deployed.
+    """Yield a finding for each topic that is wrong, and for each that is missing from what was deployed.
 
     Before that a start makes what is missing, as far as the brokers say that it may.
     """
@@ -235,7 +235,7 @@ def _not_creatable(
 
 
 def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterator[Condition]:
-    """One finding a condition that all topics meet, else one for each that doesn't. Pure."""
+    """Yield a finding for each condition that all topics meet, else one for each that doesn't. Pure."""
     found = [
         each
         for name, topic in kept.topics.items()
@@ -261,7 +261,7 @@ def _lease(config: Mapping[str, str]) -> Condition:
 
 
 def access_findings(connection: Connection, *, has_config: bool) -> Iterator[Condition]:
-    """Whether the brokers answer, and what this login may do with the job's topics.
+    """Check whether the brokers answer, and which rights this login has on the job's topics.
 
     With a config at hand the job may be one that wasn't deployed yet. Raises `Unreachable`.
     """
@@ -339,7 +339,7 @@ def report(config: Path, connection: Connection) -> Iterator[Condition]:
 
 
 def owner(connection: Connection) -> tuple[Condition, Deployed]:
-    """Whether coordinator stream and state topic are this job's or nobody's, and who deployed it.
+    """Check whether coordinator stream and state topic are this job's or free, and who deployed it.
 
     Raises `Unreachable`.
     """

@@ -38,7 +38,7 @@ def with_extras(planned: JobModel, extras: Iterable[str]) -> JobModel:
 def assignment_records(
     planned: JobModel, before: frozenset[str], after: frozenset[str], author: Author
 ) -> tuple[StreamRecord, ...]:
-    """What the coordinator stream needs when the extra standbys change.
+    """Return the records that the coordinator stream needs when the extra standbys change.
 
     Task assignments, modes, changelog and input mappings as Samza's own coordinator
     writes them for a JobModel that has these containers, and deletions of what is gone.

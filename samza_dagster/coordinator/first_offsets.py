@@ -50,7 +50,7 @@ class _Standby:
 
 @dataclass(slots=True)
 class FirstOffsets:
-    """What each running incarnation has yet to tell.
+    """First offsets that running incarnations have yet to report.
 
     `patience_ms` counts from when its changelog was first seen to grow after its check-in,
     by the leader's clock: only then is there something to apply for certain. One that
@@ -108,14 +108,14 @@ class FirstOffsets:
         self._heard_ms = self._heard_since_ms = None
 
     def silent(self, standbys: Mapping[str, str]) -> bool:
-        """Whether any of them reports nothing."""
+        """Return whether any of them reports nothing."""
         return any(
             (standby := self._standbys.get(name)) is not None and not standby.reports
             for name in standbys.values()
         )
 
     def has_reported(self, execution_id: str, parts: Iterable[StandbyPart]) -> bool:
-        """Whether it has told an offset of each of them."""
+        """Return whether it has reported an offset of each part."""
         standby = self._standbys.get(execution_id)
         return standby is not None and all(part.gauge in standby.reported for part in parts)
 
@@ -142,7 +142,7 @@ class FirstOffsets:
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,
     ) -> Iterator[tuple[str, Stall, bool]]:
-        """Of those that are `due` who has applied nothing for too long, and whether that is certain.
+        """Yield due standbys that have applied nothing for too long, and whether that is certain.
 
         `ranges` are of now. Not certain: nobody of the job reports, or nobody has such a gauge.
         Who ceased to report when everybody did isn't told of: that says nothing of its config.

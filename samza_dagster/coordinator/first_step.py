@@ -1,4 +1,4 @@
-"""What a term writes first, worked out from what the topics hold.
+"""Work out a term's first writes from the topics.
 
 Rehearsed before the former leader is fenced, so that a coordinator which can't lead ends
 nobody, and then worked out again from what was read behind the fence.
@@ -41,7 +41,7 @@ _READ_WRITE = _WRITE | {"READ"}
 
 @dataclass(frozen=True)
 class FirstStep:
-    """Who leads, and which deployment: one commit, with what the coordinator stream is told of a new one."""
+    """The first commit of a term: leader, deployment, and records of a new one for the coordinator stream."""
 
     leader: Leader
     deployment: Deployment
@@ -58,7 +58,7 @@ class FirstStep:
         leases: LeaseTerms,
         url: str,
     ) -> FirstStep:
-        """Of a coordinator at `url` that goes on from the state topic's `records`.
+        """Return the first step of a coordinator at `url` that continues from the state topic's `records`.
 
         Raises `InvalidInput` for a config that makes no deployment, `MalformedRecord`.
         """
@@ -88,7 +88,7 @@ def first_events(
     last_seen_hosts: Mapping[str, str],
     limits: Limits,
 ) -> Iterator[events.Event]:
-    """What a term's reducer hears first, before any host is heard."""
+    """Yield the first events of a term's reducer, before any host is heard."""
     if state.deployment_id:
         yield events.CoordinatorRestarted(0)
     if state.deployment_id != deployment.deployment_id:
@@ -155,13 +155,13 @@ class Rehearsal:
         leases: LeaseTerms,
         url: str,
     ) -> FirstStep:
-        """That of a coordinator at `url` which goes on from the state topic's `records`."""
+        """Return the first step of a coordinator at `url` that continues from the state topic's `records`."""
         return FirstStep.of(self.config, records, self.counts, metadata, leases, url)
 
     def _commits(
         self, first: FirstStep, stored: JobState, metadata: JobMetadata, leases: LeaseTerms
     ) -> Iterator[Records]:
-        """What each commit of a term writes until it hears of its hosts."""
+        """Yield the records of each commit of a term until it hears of its hosts."""
         yield self.log.batch(first.records, (), first.stream_records)
         state = replace(stored, limits=leases.limits) if stored.deployment_id else stored
         seen = last_seen_hosts(metadata)

@@ -1,4 +1,4 @@
-"""What a term has been told and hasn't handled yet, in order of arrival."""
+"""Messages that a term hasn't handled yet, in order of arrival."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Inbox:
         self._items.put(None)
 
     def next(self, within_s: float) -> Incoming | CaughtUp | None:
-        """What came first, that time passed when nothing came; None at the end."""
+        """Return the next message, that time passed if none came, or None at the end."""
         try:
             return self._items.get(timeout=within_s)
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""What a process that runs containers of a job is started with: a coordinator, a standalone processor."""
+"""Options of a process that runs containers of a job: a coordinator, a standalone processor."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, 
 
 
 def author(now_ms: int) -> Author:
-    """Who a record of ours says that it is from."""
+    """Return the author of our records."""
     return Author(
         host=socket.gethostname(), username=getpass.getuser(), timestamp_ms=now_ms, source=SOURCE
     )
@@ -108,7 +108,7 @@ class KafkaLog:
         projections: Sequence[commands.Projection],
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
-        """One transaction; returns when it is committed, however long the broker is away.
+        """Commit one transaction; returns when it is committed, however long the broker is away.
 
         `stream_records` go to the coordinator stream as they are. Raises `Fenced` when another
         coordinator leads, `Unreachable` when the broker doesn't answer in time.
@@ -124,7 +124,7 @@ class KafkaLog:
         projections: Sequence[commands.Projection] = (),
         stream_records: Sequence[StreamRecord] = (),
     ) -> Records:
-        """What a commit of these writes, as bytes."""
+        """Return the records of a commit, as bytes."""
         now = self._now_ms()
         own: list[durable.Record] = []
         streamed: list[StreamRecord] = []

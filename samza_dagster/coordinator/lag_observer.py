@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class LagObserver:
-    """One thread; `start` it once, `close` it when the term ends."""
+    """The thread that observes lags; `start` it once, `close` it when the term ends."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class LagObserver:
             self._thread.join(_PATIENCE_S)
 
     def observe(self) -> None:
-        """One round; an error is logged when it comes, not again until a round succeeds."""
+        """Run one round; an error is logged when it appears, not again until a round succeeds."""
         try:
             noticed = list(self._round())
         except SamzaDagsterError as error:

@@ -74,7 +74,7 @@ class LaunchTemplate(BaseModel):
 
 
 def _shell_script(command: tuple[str, ...]) -> str | None:
-    """What a shell is told to run by `-c`; None for any other command."""
+    """Return the script that a shell runs by `-c`; None for any other command."""
     if Path(command[0]).name not in _SHELLS:
         return None
     for at, argument in enumerate(command[1:-1], 1):
@@ -105,7 +105,7 @@ class Launcher:
         return replace(self, job_model=with_extras(self.job_model, extras))
 
     def ahead(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
-        """What an agent may launch before the start: the same without the JobModel."""
+        """Return what an agent may launch before the start: the same without the JobModel."""
         return self._launch(processor_id, execution_id, "") if self.parked_starts else None
 
     def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:

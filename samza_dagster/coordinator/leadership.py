@@ -73,7 +73,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LeaderSettings:
-    """What a coordinator is started with.
+    """Settings that a coordinator starts with.
 
     `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives. `adopt`:
     lead a job that another coordinator than ours has deployed, when that has ended. `end_job`: stop
@@ -98,7 +98,7 @@ class LeaderSettings:
 
 
 class _Candidate(NamedTuple):
-    """One that could lead, and may write nothing yet."""
+    """A coordinator that could lead, and may write nothing yet."""
 
     rehearsal: Rehearsal
     writer: StateWriter

@@ -1,4 +1,4 @@
-"""What a leader may promise its hosts, and when it must show that it still leads.
+"""Leases: what a leader may grant its hosts, and when it must show that it still leads.
 
 A lease ends within one lease of the leader's last successful commit, so that a leader
 that can't commit lets its containers end before a next one replaces them.
@@ -20,7 +20,7 @@ OUTAGE_MS = 60_000
 
 
 def shortest_left_ms(limits: Limits) -> int:
-    """What is left of every lease at least, while a leader commits and the agents hear of it.
+    """Return what is left of every lease at least, while a leader commits and the agents hear of it.
 
     The longest absence of the coordinator, or of the brokers, that ends no container. A
     beat may be due and an agent's next word, too (it waits for a quarter of the lease, or
@@ -31,14 +31,14 @@ def shortest_left_ms(limits: Limits) -> int:
 
 
 def outlived(limits: Limits) -> str:
-    """What the lease lives through at the worst moment, for a person."""
+    """Describe the outage that the lease survives at the worst moment."""
     left_s = shortest_left_ms(limits) // 100 / 10
     lease_s = limits.lease_ms / 1000
     return f"{left_s:g} s without brokers or coordinator, by a lease of {lease_s:g} s"
 
 
 def short_lease(limits: Limits) -> str:
-    """What a lease that an outage of a minute outlasts may lead to, and the least that doesn't; else empty.
+    """Describe what a lease that an outage of a minute outlasts may lead to; else empty.
 
     A leader without brokers doesn't renew, so containers end with their leases.
     """

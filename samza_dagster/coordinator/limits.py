@@ -113,12 +113,12 @@ def limits_of(config: Mapping[str, str]) -> Limits:
 
 
 def knows_fault_domains(config: Mapping[str, str]) -> bool:
-    """Whether the fault domains that agents tell of count; only an explicit `false` says no."""
+    """Return whether the agents' fault domains count; only an explicit `false` says no."""
     return _is_true(config, FAULT_DOMAINS, "true")
 
 
 def parks_starts(config: Mapping[str, str]) -> bool:
-    """Whether a container's process is launched once its resource is held, before its start."""
+    """Return whether a container's process is launched once its resource is held, before its start."""
     return _is_true(config, PARKED_STARTS, "true")
 
 
@@ -127,7 +127,7 @@ def _is_true(config: Mapping[str, str], key: str, default: str) -> bool:
 
 
 def fencing_of(config: Mapping[str, str]) -> Fencing:
-    """What takes a lost container's tasks away; raises `InvalidInput` for any other word."""
+    """Return the fencing that takes a lost container's tasks away; raises `InvalidInput` for another word."""
     text = config.get(FENCING, Fencing.LEASE.value).strip().lower()
     try:
         return Fencing(text)

@@ -1,4 +1,4 @@
-"""What a coordinator would start where, worked out from what the topics hold; nothing is written."""
+"""Preview what a coordinator would start where, by the topics; nothing is written."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class JsonLinesRecorder:
         self._out.close()
 
     def _ends_within_a_line(self) -> bool:
-        """Whoever wrote last was killed meanwhile."""
+        """Return whether an earlier writer was killed within a line."""
         if not self._path.is_file():
             return False
         with self._path.open("rb") as log:

@@ -47,7 +47,7 @@ def refusal_records(
 
 
 def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
-    """What to answer and delete where the request's group has no room; None where it has.
+    """Return the answer to a request for which its group has no room; None where it has.
 
     None too for what the reducer wouldn't queue: of another deployment, with a UUID that it
     knows, or about another request, which may be what makes room.
@@ -83,6 +83,6 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
 
 
 def _bytes(queue: tuple[PlacementAsk, ...]) -> int:
-    """What these requests take in the group's record."""
+    """Return the bytes that these requests take in the group's record."""
     _, value = encode_record("", group_to_json(Group("", {}, queue=queue)))
     return len(value or b"")

@@ -125,7 +125,7 @@ def _restores_transactionally(config: Mapping[str, str]) -> bool:
 
 
 def _replicas(config: Mapping[str, str], system: str, default: int, *keys: str) -> int:
-    """By the first of the keys that is set, else by the setting of its system."""
+    """Return the replicas by the first of the keys that is set, else by the setting of its system."""
     of_system = f"systems.{system}.default.stream.replication.factor"
     key = next((each for each in (*keys, of_system) if config.get(each)), of_system)
     return Setting(key, default, 1).of(config)
@@ -136,7 +136,7 @@ def _of_system(config: Mapping[str, str], system: str, setting: str, default: st
 
 
 def _is_at_home(config: Mapping[str, str], system: str) -> bool:
-    """Whether it is the coordinator stream's, or one at the same brokers."""
+    """Return whether it is the coordinator stream's system, or one at the same brokers."""
     home = _home(config)
     return system == home or bool(_brokers(config, system) & _brokers(config, home))
 

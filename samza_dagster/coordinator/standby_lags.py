@@ -32,7 +32,7 @@ REMEMBERED = 12
 
 @dataclass(frozen=True, slots=True)
 class StandbyPart:
-    """One store partition of a standby's task: where it is written, what reports its offset."""
+    """A store partition of a standby's task: where it is written, which gauge reports its offset."""
 
     task_name: str
     topic: str
@@ -44,7 +44,7 @@ class StandbyPart:
 def store_parts(
     job_model: JobModel, processor_id: str, stores: Iterable[StoreChangelog]
 ) -> tuple[StandbyPart, ...]:
-    """What a processor has to have applied; nothing of one that the JobModel lacks."""
+    """Return the parts that a processor has to apply; none for one that the JobModel lacks."""
     container = job_model.containers.get(processor_id)
     if container is None:
         return ()
@@ -186,7 +186,7 @@ class StandbyLags:
         return tuple(found)
 
     def are_timed(self, parts: Iterable[StandbyPart]) -> bool:
-        """Whether two reports tell how fast each of these is applied."""
+        """Return whether two reports tell how fast each of these is applied."""
         return all(
             (report := self._reports.get(part.task_name)) is not None
             and len(report.applied.get(part.gauge, ())) > 1

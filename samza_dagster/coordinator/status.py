@@ -1,4 +1,4 @@
-"""What the coordinator says of itself at `GET /status`: for people and the sandbox.
+"""The coordinator's page `GET /status`, for people and the sandbox.
 
 Nothing decides on it: the truth is in the state topic and at the agents.
 """

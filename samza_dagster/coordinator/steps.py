@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Steps:
-    """What a leader's steps need, and where they have led; made anew for every term.
+    """The steps of a leader and the state that they have led to; made anew for every term.
 
     What is learnt on the way, as that a start has failed, goes to the `inbox`.
     `stored` is the state as the topic holds it, `state` the one to go on with: they may
@@ -89,7 +89,7 @@ class Steps:
         event: events.Event,
         also: tuple[Sequence[durable.Record], Sequence[StreamRecord]] = ((), ()),
     ) -> None:
-        """One step: decide, commit, then act. The event happens now, by the leader's clock.
+        """Take one step: decide, commit, then act. The event happens now, by the leader's clock.
 
         `also` are records for state topic and coordinator stream in the same commit.
         Raises `Fenced` or `Unreachable`.
@@ -192,7 +192,7 @@ class Steps:
             self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
 
     def _ids_of(self, effect: commands.Effect) -> dict[str, str | None]:
-        """What lines of the log about it say, here and at the agent: whose request it is done for."""
+        """Return the ids that log lines about it have, here and at the agent."""
         execution = getattr(effect, "execution_id", None)
         group = self.state.groups.get(self.state.index.by_id.get(execution or "", ""))
         action = group.action if group is not None else None

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamHealth:
-    """Whether containers can still read the coordinator stream whole, as each does at its start.
+    """Health of the coordinator stream: whether a starting container can read it whole.
 
     Samza's reader ends at a key that is no JSON array (`CoordinatorStreamKeySerde`). Such a
     key was seen at some offset: then each question reads the stream anew, since it may be
@@ -32,7 +32,7 @@ class StreamHealth:
         self._suspected = True
 
     def no_start_because(self) -> str:
-        """What would end a container at its start, and what to do; empty when nothing would."""
+        """Return what would end a container at its start, and what to do; empty when nothing would."""
         if not self._suspected:
             return ""
         found = self._read_bad_keys()
@@ -46,7 +46,7 @@ class StreamHealth:
 
 
 def followed_stream(connection: Connection) -> tuple[KafkaMetadataStore, StreamHealth]:
-    """What of the coordinator stream was committed, and whether containers can read it."""
+    """Return a store of what was committed to the coordinator stream, and its health."""
     health = StreamHealth(lambda: bad_keys(connection))
     store = KafkaMetadataStore.of(connection, on_malformed=health.note, committed_only=True)
     return store, health

@@ -1,4 +1,4 @@
-"""One term of leadership: take over, deploy or recover, then one event after another.
+"""A term of leadership: take over, deploy or recover, then one event after another.
 
 A term ends by `Fenced` (another coordinator leads: the process ends), by
 `Unreachable` (the broker is away: a new term begins when it is back) or by `stop`.
@@ -153,7 +153,7 @@ class Term:
                 self.steps.take(item)
 
     def _keep_house(self) -> None:
-        """What is due by time: the reducer's deadlines, the beat of the leader, the cleaning."""
+        """Do what is due by time: the reducer's deadlines, the beat of the leader, the cleaning."""
         self._count_anew()
         now, due = self._clock.now_ms(), next_deadline_ms(self.steps.state)
         looked = now - self.steps.looked_at_ms <= _LOOK_AGAIN_S * 1000
@@ -257,7 +257,7 @@ class Term:
 
 
 def ids_of(item: Incoming | CaughtUp) -> dict[str, str | None]:
-    """What log lines about it name: a request with its group, or an incarnation."""
+    """Return the ids for log lines about it: a request with its group, or an incarnation."""
     if isinstance(item, Arrived):
         uuid, processor = item.ask.uuid, item.ask.processor_id
         return {"request": uuid, "processor": processor, "group": group_of(processor)}

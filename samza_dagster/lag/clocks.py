@@ -1,4 +1,4 @@
-"""What times of reports tell an observer: how far hosts' clocks are ahead of its own, and who is silent. Pure.
+"""Times of reports, as an observer uses them: how far hosts' clocks are ahead, and who is silent. Pure.
 
 A report that wasn't there at one look and is at the next was written between the two: so its time
 tells the difference of the two clocks, within bounds that narrow from report to report. Of silence a
@@ -78,7 +78,7 @@ def clocks(
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What was seen last of a source, and when that was new, by the observer's clock in ms."""
+    """The newest mark of a source, and when that was new, by the observer's clock in ms."""
 
     mark: int
     at_ms: int

@@ -238,7 +238,7 @@ def _by_seconds(
 
 
 def _student(intervals: int) -> float:
-    """By what a deviation that so few intervals tell is to be widened: Student's t at 95 % to the normal's."""
+    """Return the factor that widens a deviation of so few intervals: Student's t at 95 % to the normal's."""
     free = max(1, intervals - 1)
     return 1 + (1.5 / free + 1.8 / free**2) / _NORMAL_95  # within 3 % from two on
 

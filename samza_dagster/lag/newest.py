@@ -45,7 +45,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class NewestReadiness:
-    """What may be used of the published readiness of a job, by standby.
+    """The usable part of a job's published readiness, by standby.
 
     `unused` says of each of the others why it isn't: too old, or unreadable.
     """
@@ -103,7 +103,7 @@ def published(
 def newest_readiness(
     records: Iterable[tuple[bytes, bytes | None]], newest_report_ms: int
 ) -> NewestReadiness:
-    """What may be used of these records, of which the last of a key counts.
+    """Return the usable part of these records, of which the last of a key counts.
 
     `newest_report_ms` is the time of the job's newest report now. It and `as_of_ms` are times of
     records of one topic: the reader's own clock is compared with neither.

@@ -1,4 +1,4 @@
-"""Whether a standby is ready, and when it will be: by what was reported of its replicas. Pure.
+"""Judge whether a standby is ready, and when it will be, by reports of its replicas. Pure.
 
 A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is how long
 the replica would need for what is left if nothing more were written: what a takeover waits for.
@@ -39,7 +39,7 @@ LEAST_SAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """One report of a replica, and where its changelog began and ended when it came.
+    """A report of a replica, and where its changelog began and ended when it came.
 
     `process` tells one process from another: its execution id, or its host where there is none.
     `applied_offset` is the last offset applied, None before the first.
@@ -65,7 +65,7 @@ class Course:
 
 
 def course(reports: Iterable[ReplicaReport]) -> Course:
-    """What can be compared of reports in order of time.
+    """Return the comparable part of reports in order of time.
 
     What another process reported before tells nothing of the one that is there, nor does what was
     applied of a topic that has been made anew: its end, or what is applied, went back. There the
@@ -98,7 +98,7 @@ def course(reports: Iterable[ReplicaReport]) -> Course:
 
 
 class StandbyStatus(StrEnum):
-    """What is told of a standby, or of one partition of it; the worst last."""
+    """The status of a standby, or of one partition of it; the worst last."""
 
     READY = "ready"
     UNPROVEN = "unproven"
@@ -128,7 +128,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Of one replica or standby: its status, why, and what that rests on.
+    """A judgement of one replica or standby: its status, why, and its lag in seconds.
 
     `lag_s` is the median over the window; None where no rate is known.
     """
@@ -139,7 +139,7 @@ class Judgement:
 
     @property
     def is_ready(self) -> bool:
-        """It may take over now."""
+        """Whether it may take over now."""
         return self.status is StandbyStatus.READY
 
 
@@ -148,7 +148,7 @@ NO_CHANGELOG = Judgement(StandbyStatus.READY, "none of its stores has a changelo
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReadiness:
-    """What is known of one store partition of a standby.
+    """The readiness of one store partition of a standby.
 
     `left` is in offsets, `ready` the time until the lag in seconds is within the bound while the changelog
     is written on. `pace` is None where none is known. `ready_since_ms` is when this process was within the
@@ -186,7 +186,7 @@ def replica_readiness(
 
 
 def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Judgement:
-    """Of one replica of one changelog partition.
+    """Judge one replica of one changelog partition.
 
     `silent_ms` is how long ago its newest report came: by the brokers' times of it and of the newest
     record that they have, or by the observer's own clock since it saw it come (`heard`). `reason`: why
@@ -215,7 +215,7 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
 
 
 def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
-    """Of a whole standby, by the names of its parts: the worst of them, of several the one furthest behind.
+    """Judge a whole standby by its parts: the worst of them, of several the one furthest behind.
 
     One of whose stores none has a changelog has nothing to restore.
     """
@@ -230,7 +230,7 @@ def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
 
 
 def _judged(samples: Sequence[Applied], bounds: Bounds) -> Judgement:
-    """By the newest samples that reach over the window, and `LEAST_SAMPLES` at least.
+    """Judge by the newest samples that reach over the window, and `LEAST_SAMPLES` at least.
 
     Without a rate by records: of one report, or of one that has nothing written or applied since. What is
     left then may be offsets that have no record: transaction markers.

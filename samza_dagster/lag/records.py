@@ -51,7 +51,7 @@ def records_behind(
 
 
 def times_to_ask(came: Came, applied: int, end: int, patience_ms: int) -> tuple[Came, ...]:
-    """What `behind` needs of `FirstSince` for a report: when it came, and `patience_ms` later.
+    """Return the times that `behind` needs of `FirstSince`: when a report came, and `patience_ms` later.
 
     Nothing for a replica that is at the end.
     """

@@ -1,4 +1,4 @@
-"""What it would take to start each container on each host, and what the death of a host would cost. Pure.
+"""The cost of starting each container on each host, and of the death of a host. Pure.
 
 A container is back when the last of its store partitions is restored: they are restored at once, at
 rates that were seen of containers which restored as many. Its active is dead meanwhile, so that
@@ -19,7 +19,7 @@ LEAST_SEEN = 3
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """One store partition of a container: where its changelog begins and ends.
+    """A store partition of a container: where its changelog begins and ends.
 
     `warm` maps a host to the offset of the next record to apply there, where a copy of the store is
     known to be. None for both ends: they can't be read. `record_bytes` is the mean of a record, if it is known.
@@ -50,7 +50,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """What history tells of restores: their pace and the seconds of a start, by host, and of all hosts.
+    """The speeds that history shows: pace of restores and seconds of starts, by host, and of all hosts.
 
     A host of which nothing is known counts as the others. None: nothing is known of any.
     """
@@ -80,7 +80,7 @@ class RestoreForecast:
 def speeds(
     paces: Iterable[tuple[str, float]], starts: Iterable[tuple[str, float]], start_s: float
 ) -> Speeds:
-    """Of (host, offsets a second) of who restored, and (host, seconds) of starts: the medians.
+    """Return medians of restores (host, offsets a second) and of starts (host, seconds).
 
     `start_s` holds while no start was seen. A host counts by itself once `LEAST_SEEN` of its own were.
     """
@@ -101,7 +101,7 @@ def _by_host(seen: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
 
 
 def _pace(rates: Sequence[float]) -> Pace | None:
-    """That of one interval of a minute: one that restores next is another one, not their mean."""
+    """Return the pace of one interval of a minute: the next restore is another one, not their mean."""
     if not rates:
         return None
     spread = stdev(rates) if len(rates) > 1 else median(rates) / 2

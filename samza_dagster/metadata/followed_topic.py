@@ -54,7 +54,7 @@ class FollowedTopic:
         return self._consumer is not None
 
     def new_records(self) -> list[TopicRecord]:
-        """What has come since the last call; nothing at the first one, from whose ends it goes on.
+        """Return records since the last call; the first call returns none and begins at the ends.
 
         How old the records before are no clock of this machine tells. A call takes what has
         arrived, for a second and some 10,000 records at most: the next one goes on from there.
@@ -152,7 +152,7 @@ class FollowedTopic:
         )
 
     def _taken(self, consumer: Consumer) -> list[TopicRecord]:
-        """What is there now; bounded, since a topic that is written to all the time has no end."""
+        """Return what is there now; bounded, since a topic that is written to all the time has no end."""
         found: list[TopicRecord] = []
         places: dict[int, int] = {}
         deadline = self._monotonic() + _CALL_S

@@ -87,7 +87,7 @@ class _SharedReader:
         return asked
 
     def assign(self, places: list[TopicPartition]) -> None:
-        """As a consumer's; one that has others' leaders would find out these after a second."""
+        """Assign places as a consumer does; a consumer of other leaders would find these after a second."""
         if self._was_lent:
             with contextlib.suppress(KafkaException):  # the reading says it with a deadline
                 self.consumer.list_topics(places[0].topic, timeout=_LEADS_S)

@@ -34,7 +34,7 @@ _STATE_BY_NAME = tuple(prefix.encode() for prefix in (GROUP, HOST, UUID, REFUSED
 
 @dataclass(frozen=True)
 class StateRecord:
-    """One current record; `value` None (in a watch only) is a deletion."""
+    """A current record; `value` None (in a watch only) is a deletion."""
 
     key: str
     value: Mapping[str, Any] | None
@@ -137,7 +137,7 @@ class _CommittedRecords:
         self.end = 0
 
     def read(self, end: int, timeout_s: float) -> Snapshot:
-        """As it stands before `end`; each record is decoded once.
+        """Read the topic before `end`; each record is decoded once.
 
         Raises `MalformedRecord` for a current record of the state that can't be read (one that
         was overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
@@ -222,7 +222,7 @@ class StateReader:
 
     @classmethod
     def of(cls, connection: Connection, *, timeout_s: float = 10.0, keep: bool = False) -> Self:
-        """Of a job's state topic."""
+        """Return the reader of a job's state topic."""
         return cls(
             connection.bootstrap_servers,
             connection.state_topic,

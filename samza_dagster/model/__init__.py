@@ -1,4 +1,4 @@
-"""What a job is, on Samza's wire: immutable models, JSON exactly as Samza writes it."""
+"""Samza's models of a job: immutable, with JSON exactly as Samza writes it."""
 
 from samza_dagster.model.job_model import (
     ContainerModel,

@@ -1,4 +1,4 @@
-"""What the coordinator on the other side can do: asked of this, never who it is."""
+"""Capabilities of the coordinator on the other side: code asks for these, never for its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a job's coordinator can do, and what it tells: asked of this, never who it is.
+    """Capabilities of a job's coordinator: code asks for these, never for its name.
 
     `has_own_requests`: it takes requests that Samza's wire has no form for: a hold until a
     commit, a cancel, a fail-over, a standby on request.

@@ -1,4 +1,4 @@
-"""Which stream a store's changes and the checkpoints go to, read from a job's config as Samza reads it.
+"""Streams of stores' changes and checkpoints, read from a job's config as Samza reads it.
 
 Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`, `StreamManager.createUniqueNameForBatch` (1.8.0).
 """

@@ -24,14 +24,14 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 class CheckpointKey(NamedTuple):
-    """Which task a record is about, and in which version; of these the one written last counts."""
+    """The task of a record, and its version; of these the one written last counts."""
 
     version: str
     task_name: str
 
 
 class Checkpoint(NamedTuple):
-    """One commit of a task: next to nothing but offsets.
+    """A commit of a task: offsets alone.
 
     Inputs are by `<system>.<stream>.<partition>`, changelogs by the gauge that their standbys report.
     `at_ms` is the record's time, by the clock of the container's host: to be shown. `offset` is

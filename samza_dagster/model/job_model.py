@@ -29,7 +29,7 @@ class TaskMode(StrEnum):
 def malformed(
     kind: str, error: ValidationError, named: Callable[[str], str] = str
 ) -> MalformedRecord:
-    """What pydantic refused, as `MalformedRecord` that names the first field.
+    """Return pydantic's refusal as `MalformedRecord` that names the first field.
 
     `named` gives a field's name on the wire: pydantic tells our own of one that is missing.
     """
@@ -75,7 +75,7 @@ class WireModel(BaseModel):
 
 
 class SystemStreamPartition(WireModel):
-    """One partition of one stream of one system; `key_bucket` -1 is the whole of it.
+    """A partition of one stream of one system; `key_bucket` -1 is the whole of it.
 
     The fields stand in the order in which Samza writes them (a Java hash map's): the
     JSON text is a key of the coordinator stream, and compaction compares bytes.
@@ -90,7 +90,7 @@ class SystemStreamPartition(WireModel):
 
 
 class TaskModel(WireModel):
-    """One task: its inputs, its changelog partition, its mode."""
+    """A task: its inputs, its changelog partition, its mode."""
 
     task_name: str
     system_stream_partitions: tuple[SystemStreamPartition, ...]

@@ -1,4 +1,4 @@
-"""What a job's metrics reporters write: which topics, and what a task reports.
+"""Reports of a job's metrics reporters: their topics, and each task's content.
 
 A report is JSON, plain or with the types of Java's classes (`MetricsSnapshotSerdeV2`).
 Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader`, `TaskInstanceMetrics` (1.8.0).
@@ -31,7 +31,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class TaskSample(NamedTuple):
-    """What one task last reported: its host, when, and its offset gauges by name.
+    """A task's newest report: its host, when, and its offset gauges by name.
 
     An offset is None while nothing was applied yet. `at_ms` is the clock of that host, `started_ms`
     when this incarnation began by the same clock (0 where the report doesn't say). `execution_id` is
@@ -63,7 +63,7 @@ class TaskSample(NamedTuple):
         return found
 
     def is_of_a_former(self, other: TaskSample) -> bool:
-        """Whether it is of an incarnation that began before that of the other, on the same host."""
+        """Return whether it is of an incarnation that began before that of the other, on the same host."""
         known = self.execution_id and other.execution_id and self.host == other.host
         return (
             bool(known)
@@ -209,7 +209,7 @@ def _group(metrics: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=50_000)
 def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that tell an offset: a task has the same sixty gauges in each of its reports."""
+    """Return the gauges of offsets: a task has the same sixty gauges in each of its reports."""
     # Of a store that is its task's side input each offset is there twice.
     return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE_INPUT))
 

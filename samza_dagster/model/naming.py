@@ -161,7 +161,7 @@ def with_ids(jobs: Iterable[str]) -> list[str]:
 
 
 def is_pattern(job: str) -> bool:
-    """Whether it stands for any number of jobs."""
+    """Return whether it stands for any number of jobs."""
     return any(sign in job for sign in "*?[")
 
 

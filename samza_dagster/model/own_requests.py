@@ -35,7 +35,7 @@ _FIX = "a request as samza-dagster's client writes it"
 
 
 class RequestKind(StrEnum):
-    """What a request of our own asks for; the values stand on the wire."""
+    """The kind of a request of our own; the values are on the wire."""
 
     PLACE = "place"
     FAIL_OVER = "fail-over"
@@ -47,12 +47,12 @@ class RequestKind(StrEnum):
 
     @property
     def is_about_another(self) -> bool:
-        """It is about a request that was made before, named by `refers_to`."""
+        """Whether it is about an earlier request, named by `refers_to`."""
         return self in (RequestKind.COMMIT, RequestKind.RELEASE, RequestKind.CANCEL)
 
 
 class OwnRequest(WireModel):
-    """One request; its UUID is in the record's key, not in the value.
+    """A request; its UUID is in the record's key, not in the value.
 
     `timestamp` in ms since the epoch. `request_expiry` in ms bounds the reservation, and
     with `hold` how long it is held for a commit. `refers_to` is the UUID of the request

@@ -59,7 +59,7 @@ class _PlacementMessage(WireModel):
 
 
 class PlacementRequest(_PlacementMessage):
-    """What a client asks; `timestamp` in ms since the epoch, `request_expiry` in ms.
+    """A client's request; `timestamp` in ms since the epoch, `request_expiry` in ms.
 
     Whoever coordinates keeps it until its turn, so its names are bounded more closely than
     those of an answer, which repeats what somebody else asked.
@@ -72,7 +72,7 @@ class PlacementRequest(_PlacementMessage):
 
 
 class ResponseDetails(WireModel):
-    """What a response says for programs, beside its text for people.
+    """The part of a response for programs, beside its text for people.
 
     `stage` is where the action stands (`queued`, or as `ActionView.stage`); None once the request
     has ended. `started` is the processor that has started for it, on `host`; without one `host` is
@@ -90,7 +90,7 @@ class ResponseDetails(WireModel):
 
 
 class PlacementResponse(_PlacementMessage):
-    """What a coordinator answers; each status overwrites the one before in the stream.
+    """A coordinator's answer; each status overwrites the one before in the stream.
 
     `details` are our coordinator's; Samza's AM writes none, and Samza's readers pass over them.
     """

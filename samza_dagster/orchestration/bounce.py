@@ -134,7 +134,7 @@ def summarize_bounce(
 
 
 def _check_first(client: PlacementClient, plan: UnitsPlan) -> list[str]:
-    """What is to be known before; raises `Refused` when one of the first would be refused now.
+    """Return notices before a bounce; raises `Refused` when one of the first would be refused now.
 
     And `Unreachable` as `require_commits_readable`.
     """

@@ -1,4 +1,4 @@
-"""What a component's YAML may say: numbers within bounds, and texts as they are written."""
+"""Values of a component's YAML: numbers within bounds, and texts as they are written."""
 
 from __future__ import annotations
 

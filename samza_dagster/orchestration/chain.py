@@ -90,7 +90,7 @@ def read_back(kept: type[T], record: object) -> T:
 
 
 def plan_records(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:
-    """What a run has kept of its plan: what was `asked`, and the `plan`."""
+    """Yield the records of a run's plan: what was `asked`, and the `plan`."""
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
         output = entry.dagster_event.step_output_data if entry.dagster_event else None
         value = output.metadata.get(PLAN_RECORD) if output else None

@@ -103,7 +103,7 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
 
 
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
-    """What the config names, else the partition that was chosen.
+    """Return what the config names, else the partition that was chosen.
 
     Raises `InvalidInput` for neither, `Refused` for both when they differ: of two that were
     named nobody knows which one was meant; and `Refused` in a backfill: it would act on every

@@ -66,12 +66,12 @@ TYPE = "samza_dagster.SamzaJobComponent"
 
 
 def _is(text: str) -> dg.Resolver:
-    """What an attribute of the YAML is, for whoever writes it."""
+    """Describe an attribute of the YAML."""
     return dg.Resolver.default(description=text)
 
 
 def _of(name: str) -> dg.Resolver:
-    """As the resource's field of the same name."""
+    """Describe an attribute as the resource's field of the same name."""
     return text(SamzaClientResource.model_fields[name].description)
 
 
@@ -192,7 +192,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         self.jobs = with_ids(text_of(job, "jobs") for job in self.jobs)
 
     def _fill(self) -> None:
-        """What the YAML leaves out, as environment and configuration file say it.
+        """Fill in what the YAML leaves out, by environment and configuration file.
 
         Raises `InvalidInput` when nothing names the brokers.
         """
@@ -236,7 +236,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     @property
     def tag(self) -> str:
-        """What the job's runs are told apart by from those of every other: tag `samza/job`."""
+        """The value of tag `samza/job`, by which the job's runs differ from all others."""
         return job_tag(self.job, self.prefix)
 
     @classmethod
@@ -313,7 +313,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """What records outcomes, offers choices, and watches the jobs."""
+        """Build the sensors that record outcomes, offer choices, and watch the jobs."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         tag, prefix = self.tag, self.prefix
         launched = [self._jobs[name] for name in BY_AUTO_FAILOVER if name in self._jobs]
@@ -406,7 +406,7 @@ def _names(attributes: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def _innermost(text: str) -> str:
-    """What a nested attribute's own check says, without the traceback around it."""
+    """Return the message of a nested attribute's own check, without the traceback around it."""
     _, found, said = text.rpartition("ValidationError: ")
     lines = (said if found else text).splitlines()
     kept = [line.strip() for line in lines if line.strip() and "further information" not in line]

@@ -62,7 +62,7 @@ HostOrNone = Annotated[str | None, Field(max_length=LONGEST_HOST, pattern=_HOST_
 
 
 def given(value: int | None, policy: int) -> float:
-    """What a config says, else what the policy does."""
+    """Return the config's value, else the policy's."""
     return float(policy if value is None else value)
 
 
@@ -96,7 +96,7 @@ class OpConfig(dg.Config):
 
 
 class SaidConfig(OpConfig):
-    """Who asks, and why."""
+    """The person who asks, and why."""
 
     reason: str = Field(
         default="",
@@ -114,7 +114,7 @@ class SaidConfig(OpConfig):
 
 
 class RunConfig(SaidConfig):
-    """What every run that changes a placement is told."""
+    """Config of every run that changes a placement."""
 
     timeout_s: int | None = Field(
         default=None,
@@ -143,7 +143,7 @@ class RunConfig(SaidConfig):
 
 
 class PlacementConfig(RunConfig):
-    """What every action on one container is told."""
+    """Config of every action on one container."""
 
     processor: str = Field(
         default="",
@@ -156,7 +156,7 @@ class PlacementConfig(RunConfig):
 
 
 class ToHostConfig(PlacementConfig):
-    """What an action is told that may go to a named host."""
+    """Config of actions that may go to a named host."""
 
     allow_unknown_host: bool = Field(
         default=False,
@@ -166,7 +166,7 @@ class ToHostConfig(PlacementConfig):
 
 
 class SingleConfig(PlacementConfig):
-    """What an action of one request is told."""
+    """Config of actions of one request."""
 
     beyond_budget: bool = Field(
         default=False,
@@ -176,7 +176,7 @@ class SingleConfig(PlacementConfig):
 
 
 class ToLegalHostConfig(SingleConfig, ToHostConfig):
-    """What an action is told that may choose another host than the named one."""
+    """Config of actions that may choose another host than the named one."""
 
     or_any_legal: bool = Field(
         default=False,
@@ -236,7 +236,7 @@ class RelocateStandbyConfig(ToLegalHostConfig):
 
 
 class FailOverConfig(PlacementConfig):
-    """Which active takes its standby's place. The coordinator chooses the standby's next host."""
+    """The active that takes its standby's place. The coordinator chooses the standby's next host."""
 
     execution_id: str = Field(
         default="",
@@ -291,7 +291,7 @@ class CatchUpConfig(OpConfig):
 
 
 class IfItFailsConfig(OpConfig):
-    """What becomes of a standby that was spun up for a move which then fails."""
+    """The fate of a standby that was spun up for a move which then fails."""
 
     if_it_fails: Literal["keep", "remove"] = Field(
         default="keep",
@@ -301,7 +301,7 @@ class IfItFailsConfig(OpConfig):
 
 
 class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
-    """Which active gets one more standby, where, and when that counts as warm."""
+    """The active that gets another standby, its host, and when it counts as warm."""
 
     destination: Host = Field(
         default=ANY_HOST, description="Host for the new standby, or ANY_HOST."
@@ -309,7 +309,7 @@ class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
 
 
 class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
-    """Which active moves where, by way of a standby that is started there first."""
+    """The active that moves, and its host, by way of a standby that is started there first."""
 
     destination: HostOrEmpty = Field(
         default="",
@@ -324,7 +324,7 @@ class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
 
 
 def check_job_name(job: str) -> None:
-    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that no job can have."""
+    """Check `<name>/<id>`: raises `InvalidInput` for a name or an id that no job can have."""
     name, _, job_id = job.partition("/")
     for what, text, longest in (
         ("app_name", name, LONGEST_APP_NAME),

@@ -72,7 +72,7 @@ SETTLES_S = 10.0
 
 
 class DrainHostConfig(IfItFailsConfig, CatchUpConfig, RunConfig):
-    """Which host is emptied, and how."""
+    """The host that is emptied, and how."""
 
     at_once: int = Field(
         default=1,

@@ -103,7 +103,7 @@ class HistoryCursor(Versioned):
 
 @dataclass(frozen=True)
 class TopicRead:
-    """What was read of one topic, which ends at `end`."""
+    """New records of one topic, which ends at `end`."""
 
     name: str
     responses: Responses

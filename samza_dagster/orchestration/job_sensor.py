@@ -34,7 +34,7 @@ warnings.filterwarnings(
 
 @dataclass(frozen=True)
 class JobTick:
-    """What a tick has of Dagster for one Samza job; `cursor` is that job's own."""
+    """A tick's part for one Samza job; `cursor` is that job's own."""
 
     cursor: str | None
     instance: dg.DagsterInstance

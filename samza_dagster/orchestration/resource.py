@@ -142,7 +142,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     @property
     def is_several(self) -> bool:
-        """It is of several Samza jobs, and of none of them yet."""
+        """Whether it is of several Samza jobs, and of none of them yet."""
         return bool(self.jobs) and not self.job_name
 
     @property
@@ -172,7 +172,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return asset_key(self.prefix, asset)
 
     def records_of(self, asset: str) -> dg.AssetKey | dg.AssetRecordsFilter:
-        """What of an asset's events is to be fetched: those of this job."""
+        """Return the filter of an asset's events: those of this job."""
         key, partition = self.asset_key(asset), self.partition
         return key if partition is None else dg.AssetRecordsFilter(key, [partition])
 
@@ -204,7 +204,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         )
 
     def each(self) -> list[Self]:
-        """One for each of its Samza jobs, those of patterns as Kafka has them now.
+        """Return a resource for each of its Samza jobs, those of patterns as Kafka has them now.
 
         Raises `Unreachable`.
         """
@@ -220,12 +220,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return job_owner.deployed_jobs(self.bootstrap_servers, self.settings())
 
     def of(self, job: str) -> Self:
-        """That of one of its jobs, `<name>/<id>`."""
+        """Return the resource of one of its jobs, `<name>/<id>`."""
         name, _, job_id = job.partition("/")
         return self._with(job_name=name, job_id=job_id)
 
     def of_processors(self) -> Self:
-        """That of the same jobs which asks for whole processors."""
+        """Return the resource of the same jobs that restarts whole processors."""
         return self._with(whole_processors=True)
 
     def _with(self, **changes: Any) -> Self:
@@ -234,7 +234,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return type(self)(**fields)
 
     def of_run(self, run: dg.DagsterRun | None) -> Self:
-        """That of the job that a run is about, by its tag `samza/job`, else by its partition.
+        """Return the resource of a run's job, by its tag `samza/job`, else by its partition.
 
         Where neither is one of the component's it is of several still, and refuses to be asked.
         """
@@ -243,7 +243,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         )
 
     def of_key(self, key: str) -> Self:
-        """As `of_run`, by a partition's key or a value of tag `samza/job`."""
+        """Return the resource as `of_run`, by a partition's key or a value of tag `samza/job`."""
         if not self.is_several:
             return self
         self._asked = key
@@ -268,12 +268,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     @property
     def holds(self) -> dict[str, str]:
-        """What this run has reserved and not committed: request → uuid of its release."""
+        """Reservations of this run that aren't committed: request → uuid of its release."""
         return self._holds
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Self]:
-        """What a run or a tick is given; a run's gives back what it holds, and closes its client.
+        """Yield the resource of a run or a tick; a run's gives back what it holds, and closes its client.
 
         A run that is cancelled ends, whatever it was at.
         """

@@ -1,4 +1,4 @@
-"""What `dg scaffold defs samza_dagster.SamzaJobComponent` writes."""
+"""The files that `dg scaffold defs samza_dagster.SamzaJobComponent` writes."""
 
 # No `from __future__ import annotations`: Dagster reads the parameters' annotations as types.
 
@@ -41,7 +41,7 @@ attributes:
 
 
 class JobParams(BaseModel):
-    """What the Samza job's own configuration says of it."""
+    """The Samza job's name and cluster, by its own configuration."""
 
     app_name: str = Field(description="app.name (job.name) of the Samza job", min_length=1)
     app_id: str = Field(default="1", description="app.id (job.id)", min_length=1)

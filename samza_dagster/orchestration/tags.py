@@ -51,7 +51,7 @@ ALL = "*"
 
 
 def is_of_all(job: str) -> bool:
-    """Whether a value as `job_tag` has it stands for each job of a component."""
+    """Return whether a value as `job_tag` has it stands for each job of a component."""
     return job.endswith(ALL)
 
 
@@ -94,7 +94,7 @@ def subject_of(partition: str, job: str) -> str:
 
 
 def names_within(names: Iterable[str]) -> str:
-    """As many of the names, joined by commas, as a tag's value takes; the first ones."""
+    """Return as many of the names, joined by commas, as a tag's value takes."""
     kept, size = list[str](), 0
     for name in names:
         size += len(name.encode()) + 1
@@ -105,7 +105,7 @@ def names_within(names: Iterable[str]) -> str:
 
 
 def is_dry(run_config: object) -> bool:
-    """Whether the config says that nothing is to be asked."""
+    """Return whether the config says that nothing is to be asked."""
     return any(config.get("dry_run") is True for config in _op_configs(run_config))
 
 
@@ -148,7 +148,7 @@ def _group(run_config: object, tags: Mapping[str, str]) -> str:
 
 
 def _said(run_config: object) -> dict[str, str]:
-    """Who, why and ticket, of the first op whose config says any of them."""
+    """Return who, why and ticket, of the first op whose config has any of them."""
     for config in _op_configs(run_config):
         asked = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
         kept = {tag: value for tag, value in asked.items() if isinstance(value, str) and value}

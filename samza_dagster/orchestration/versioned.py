@@ -1,4 +1,4 @@
-"""What outlives a process as text, in the cursor of a sensor or a tag of a run. One codec for all of it."""
+"""Text that outlives a process, in the cursor of a sensor or a tag of a run. One codec for all of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Versioned:
     VERSION: ClassVar[int]
 
     def to_text(self) -> str:
-        """As it is kept: compressed where it is longer than a tag may be."""
+        """Return the text to keep: compressed where it is longer than a tag may be."""
         plain = adapter(type(self)).dump_python(self, mode="json")
         text = json.dumps({"version": self.VERSION, **plain}, separators=(",", ":"))
         if len(text) <= MOST_TAG_BYTES:
@@ -35,7 +35,7 @@ class Versioned:
     def read(
         cls, text: str | None, job: str | None = None, say: Callable[[str], None] = lambda _: None
     ) -> Self | None:
-        """What was kept; None where nothing was, or by another `job` (None: it is of no job).
+        """Read what was kept; None for nothing, or for another `job`'s (None: it is of no job).
 
         None too where it isn't understood: `say` is told why, and whoever asks begins anew.
         """
@@ -56,5 +56,5 @@ class Versioned:
 
 @cache
 def adapter(kept: Any) -> TypeAdapter[Any]:
-    """What reads and writes a type; made when it is first needed: each run loads the definitions."""
+    """Return the reader and writer of a type; made when first needed, since each run loads the definitions."""
     return TypeAdapter(kept)

@@ -1,4 +1,4 @@
-"""One snapshot of many jobs: where everything is, how far behind each replica, what a host's death would cost.
+"""A snapshot of many jobs: where everything is, how far behind each replica, the cost of a host's death.
 
 A snapshot is a function of what Kafka holds when it is taken. The topics that every command reads whole,
 coordinator streams and our coordinator's state, are read from their beginning to their end, metrics and
@@ -260,7 +260,7 @@ class _Taking:
                 self._fail(it, span)
 
     def _refuse_foreign(self) -> None:
-        """Of two jobs whose streams have one name, only the one that wrote it is there; without settings it is nobody's."""
+        """Refuse foreign jobs: of two jobs whose streams have one name, only the one that wrote it is there."""
         for it, job in list(self._jobs.items()):
             config = self._configs.get(it, {})
             try:

@@ -1,4 +1,4 @@
-"""What the streams' records tell of one job, and what is known of it by all of them. Pure.
+"""One job by its streams' records. Pure.
 
 Of a job's records the one written last counts, as for Samza, and a null value deletes (`CoordinatorStreamStore`).
 Anybody may write to these topics: a record that can't be read raises `MalformedRecord`, and costs no other record.
@@ -82,7 +82,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Found:
-    """What was read of one job, of all its topics or of some.
+    """The records of one job, of all its topics or of some.
 
     `config` has the settings that a snapshot goes by, `hosts` the host that each processor reported, and when by
     its own clock. `containers`, `modes` and `partitions` are by task. `coordinated` is the deployment that our
@@ -223,7 +223,7 @@ def refuse_future(came_ms: int, now_ms: int) -> None:
 
 
 def is_needed(name: str) -> bool:
-    """Whether a snapshot goes by this setting of a job."""
+    """Return whether a snapshot uses this setting of a job."""
     return name in _NEEDED or (
         name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
     )
@@ -272,7 +272,7 @@ class Job:
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Those that are assigned. Without a recorded mode a task is Active, as Samza takes it."""
+        """Assigned tasks. A task without a recorded mode is Active, as Samza takes it."""
         modes, partitions = self.found.modes, self.found.partitions
         return tuple(
             Task(
@@ -302,7 +302,7 @@ class Job:
         }
 
     def host_of(self, processor: str) -> str | None:
-        """What it reported last; None: nothing, or that was deleted."""
+        """Return the host that it reported last; None: none, or the report was deleted."""
         return self.hosts.get(processor, (None, None))[0]
 
     @property
@@ -311,7 +311,7 @@ class Job:
         return {*self.agents, *(host for host, _ in self.hosts.values())}
 
     def mode_of(self, processor: str) -> str:
-        """Of its tasks; of one without tasks its group tells it."""
+        """Return the mode of its tasks; for one without tasks its group tells it."""
         modes = {task.mode for task in self.tasks_of.get(processor, ())}
         if modes:
             return STANDBY if modes == {STANDBY} else ACTIVE

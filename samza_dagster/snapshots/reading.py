@@ -57,7 +57,7 @@ class Span:
 
 
 class Read(NamedTuple):
-    """What one worker read: a piece for each job, and the settings of those whose stream it read.
+    """A worker's result: a piece for each job, and the settings of those whose stream it read.
 
     `unread` says of a range why it couldn't be read to its end. `newest_ms` is when the last record of
     each partition of metrics came.
@@ -109,7 +109,7 @@ def deal(spans: Sequence[Span], size: int) -> list[list[Span]]:
 
 
 class _Reading:
-    """One consumer's way through its ranges."""
+    """A consumer's way through its ranges."""
 
     def __init__(self, readers: Readers, spans: Sequence[Span]) -> None:
         self._now_ms, self._jobs = readers.now_ms, readers.jobs

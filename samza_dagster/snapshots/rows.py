@@ -75,12 +75,12 @@ class Replica:
 
     @property
     def gauge(self) -> str:
-        """What the replica calls its changelog's partition."""
+        """The gauge by which the replica reports its changelog's partition."""
         return self.store.offset_gauge(self.partition)
 
     @property
     def newest(self) -> Said | None:
-        """What was said last of the replica that is there now."""
+        """The newest report of the present replica."""
         return self.said[-1] if self.said and not self.is_former else None
 
     @property
@@ -95,7 +95,7 @@ class Replica:
         return self.store.topic, self.partition, said.came_ms
 
     def times_asked(self, patience_ms: int) -> Iterator[lag.Came]:
-        """What must be known of the changelog's records to tell its lag, and of a standby's its pace."""
+        """Yield the times of changelog records that its lag needs, and for a standby its pace."""
         came = self.came(self.newest)
         if self.span is not None and self.applied is not None and came is not None:
             yield from lag.times_to_ask(came, self.applied, self.span.end, patience_ms)
@@ -454,7 +454,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """What the workers must know: whose cluster and tables, and the time.
+    """The workers' common input: cluster, tables, and the time.
 
     `unread`: topic or job → why it couldn't be read. `newest_ms`: topic → when its newest record came, by the
     brokers' clock. `speeds` are those of past restores. `window_ms` is how far back reports and commits were read.
@@ -526,7 +526,7 @@ class Judge:
         return Judged({table: arrow_table(table, mine) for table, mine in found.items()}, published)
 
     def _earlier(self, jobs: Sequence[Job]) -> Mapping[ReplicaId, tuple[lag.ReplicaReport, ...]]:
-        """What earlier snapshots had of reports that are too old to be read again and still tell a pace."""
+        """Return earlier snapshots' reports that are too old to be read again and still tell a pace."""
         since_ms = self.at_ms - lag.PACED_BY * max(job.report_ms for job in jobs)
         before_ms = self.at_ms - self.window_ms
         if since_ms >= before_ms:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """One column: `type` is a Spark SQL type, `doc` says what it holds and in which unit."""
+    """A column: `type` is a Spark SQL type, `doc` its content and unit."""
 
     name: str
     type: str

@@ -150,7 +150,7 @@ class Tables:
         )
 
     def _foreign_files(self, table: str) -> list[str]:
-        """Those of a log don't count: whoever makes a table begins with it."""
+        """Return foreign files; those of a log don't count, since every table begins with it."""
         everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
         try:
             place = DeltaStorageHandler(self.uri, dict(self.storage_options))

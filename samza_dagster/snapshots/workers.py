@@ -1,4 +1,4 @@
-"""Who does the parts of a snapshot: Spark's Python workers, and this process where there is one part alone.
+"""Workers of a snapshot's parts: Spark's Python workers, or this process for a single part.
 
 The JVM hands the work out and does none.
 """

@@ -1,4 +1,4 @@
-"""What a standalone processor is told to do (`processor.step`): values, carried out by `runner`."""
+"""Commands of `processor.step` to a standalone processor: values, carried out by `runner`."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Containers:
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
     def expect(self, command: Expect, there: Callable[[str], None]) -> None:
-        """As `ContainerControl`: processes are launched that wait. `there` hears of those, too, for which none is."""
+        """See `ContainerControl`: launch processes that wait. `there` also hears of containers without one."""
         served, roster = self._served(command), self._supervisor.roster
         expected: dict[str, _Parked] = {}
         for each in command.containers:
@@ -137,7 +137,7 @@ class Containers:
             roster.changed.notify_all()
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
-        """As `ContainerControl`; who has checked in is at work. Raises `ActionFailed` when one can't be started."""
+        """See `ContainerControl`. Raises `ActionFailed` when a container can't be started."""
         served = self._served(command)
         for each in command.containers:
             own = each.processor_id
@@ -153,7 +153,7 @@ class Containers:
         return served_model(command.model, self._config, self._processor_id, command.all)
 
     def _launch(self, served: JobModel, own: str) -> Launch:
-        """By the execution id under which it is parked, if it is to be the same."""
+        """Return the launch, by the execution id under which it is parked, if it is the same."""
         parked = self._parked.get(own)
         if parked is not None:
             launch = self._launch_of(served, own, parked.launch.execution_id)
@@ -171,7 +171,7 @@ class Containers:
             self._supervisor.release(execution_id)
 
     def stop(self, containers: Collection[str], stopped: Callable[[str], None]) -> None:
-        """As `ContainerControl`."""
+        """See `ContainerControl`."""
         with self._supervisor.roster.changed:
             stopping = {each: self._started.pop(each).execution_id for each in containers}
         threading.Thread(target=self._stop_these, args=(stopping, stopped), daemon=True).start()
@@ -190,7 +190,7 @@ class Containers:
         self._server.server_close()
 
     def _stop_these(self, stopping: dict[str, str], stopped: Callable[[str], None]) -> None:
-        """Of each container its execution id."""
+        """Stop each container by its execution id."""
         supervisor, roster = self._supervisor, self._supervisor.roster
         for execution_id in stopping.values():
             supervisor.stop(execution_id)

@@ -1,4 +1,4 @@
-"""Which groups are in ZooKeeper, for those who look on."""
+"""Find the groups in ZooKeeper, for observers."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def merged(
 def served_model(
     model: JobModel, config: Mapping[str, str], processor_id: str, containers: Containers
 ) -> JobModel:
-    """What a processor's containers are served: these, and of the others the active and standby tasks apart.
+    """Return the JobModel served to these containers, with others' active and standby tasks apart.
 
     It has all tasks, as Samza counts the changelogs' partitions by those that it finds.
     """
@@ -77,7 +77,7 @@ def served_model(
 
 
 def tasks_of(tasks: Tasks, mode: TaskMode) -> dict[str, TaskModel]:
-    """Those of this mode."""
+    """Return the tasks of this mode."""
     return {name: task for name, task in tasks.items() if task.task_mode is mode}
 
 
@@ -93,5 +93,5 @@ def _new(processor_id: str, wanted: Iterable[Tasks], taken: set[str]) -> Iterato
 
 
 def ids_of(containers: Containers) -> frozenset[str]:
-    """Of each its own."""
+    """Return the id of each container."""
     return frozenset(each.processor_id for each in containers)

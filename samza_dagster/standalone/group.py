@@ -1,4 +1,4 @@
-"""What a processor sees of its group in ZooKeeper: values, nothing decided."""
+"""A processor's reading of its group in ZooKeeper: values, nothing decided."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samza_dagster.model.placement_messages import PlacementRequest, PlacementRe
 
 
 class BarrierState(StrEnum):
-    """Of the barrier that a version of the JobModel has, in Samza's words."""
+    """The state of a version's barrier, in Samza's words."""
 
     NEW = "NEW"
     DONE = "DONE"
@@ -51,7 +51,7 @@ class Pin(NamedTuple):
 
 
 class Running(NamedTuple):
-    """What a processor says of itself once it runs what a version gives it.
+    """A processor's report of the version that it runs.
 
     `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
     that this version or restart left there were without a container that had checked in: 0 where theirs
@@ -74,7 +74,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One reading of a group.
+    """A reading of a group.
 
     `members` in order of their sequences. `version` is the newest that was published, 0 before the first;
     `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
@@ -117,7 +117,7 @@ class GroupView:
 
     @property
     def containers(self) -> Mapping[str, ContainerModel]:
-        """What the newest version gives each processor."""
+        """The newest version's containers by processor."""
         return {} if self.model is None else self.model.containers
 
     def work_of(self, processor_id: str) -> ContainerModel | None:
@@ -130,7 +130,7 @@ class GroupView:
         return next((m for m in self.members if m.processor_id == processor_id), None)
 
     def runs_newest(self, member: Member) -> bool:
-        """It says that it runs what the newest version gives it; Samza's own say nothing."""
+        """Return whether it reports that it runs the newest version; Samza's own report nothing."""
         running = self.running.get(member.sequence)
         return running is not None and running.version == self.version > 0
 

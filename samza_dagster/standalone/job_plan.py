@@ -17,7 +17,7 @@ from samza_dagster.standalone.group import GroupView
 
 @dataclass(frozen=True)
 class JobPlan:
-    """One job: its inputs' partitions (topic → count) and systems, its standbys, who groups, and whether it has stores."""
+    """A job: inputs' partitions (topic → count) and systems, standbys, grouper, whether it has stores."""
 
     partition_counts: Mapping[str, int]
     systems: Mapping[str, str]

@@ -53,7 +53,7 @@ class GroupPaths:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> GroupPaths:
-        """Of a job by its config: `app.name`, `app.id`, `job.name`, `job.id`, as `ZkJobCoordinatorFactory` reads them.
+        """Return the paths of a job by its config, as `ZkJobCoordinatorFactory` reads names and ids.
 
         Raises `InvalidInput` for a job without a name.
         """
@@ -73,7 +73,7 @@ class GroupPaths:
 
 
 def member_data(processor_id: str, location: str) -> bytes:
-    """What a processor's node holds. Raises `InvalidInput` for a space in either: Samza splits there."""
+    """Return the data of a processor's node. Raises `InvalidInput` for a space in either: Samza splits there."""
     for name, value in (("processor id", processor_id), ("location", location)):
         if not value or any(character.isspace() for character in value):
             raise InvalidInput(
@@ -93,7 +93,7 @@ def member_of(sequence: str, data: bytes) -> Member:
 
 
 def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
-    """What a processor of ours says of itself; Samza's own node for it has no place for more."""
+    """Return the announcement of a processor of ours; Samza's own node for it has no place for more."""
     return document_data({"processor_id": processor_id, **stores._asdict()})
 
 
@@ -146,7 +146,7 @@ def version_of(data: bytes | None) -> int:
 
 
 def document_data(document: Mapping[str, object]) -> bytes:
-    """What the node holds of a pinned task, of a processor that is to be restarted, or of what one runs."""
+    """Return the node's data for a pinned task, a processor to restart, or what a processor runs."""
     return json.dumps(document).encode()
 
 

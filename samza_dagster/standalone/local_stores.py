@@ -1,4 +1,4 @@
-"""What a processor finds of stores on its disk when it starts (SAMZA-1554: nobody clears them away)."""
+"""Stores on a processor's disk at its start (SAMZA-1554: nothing clears them away)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def local_stores(
 
 
 def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to do about stores that a processor's user may not use; empty when there are none."""
+    """Return what to do about stores that a processor's user may not use; empty when there are none."""
     text = (
         f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
         "all processors of a location run as one user"
@@ -63,7 +63,7 @@ def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
 
 
 def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to know about stores that a processor doesn't use; empty when there are none."""
+    """Return a notice of stores that a processor doesn't use; empty when there are none."""
     text = (
         f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
         "nobody clears them away"

@@ -1,4 +1,4 @@
-"""What a standalone processor tells Prometheus: of itself, and of its group as it reads it. Pure."""
+"""Metrics of a standalone processor for Prometheus: of itself, and of its group as it reads it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a standalone processor does next, as member of its group and as its leader. Pure.
+"""Decide a standalone processor's next step, as member of its group and as its leader. Pure.
 
 `step` looks at one reading of the group and says what follows. It is asked again after everything
 that happens, so a command that wasn't carried out, as somebody else was faster, is simply not
@@ -82,7 +82,7 @@ class Round:
 
 @dataclass(frozen=True)
 class ProcessorState:
-    """One processor, by its own clock.
+    """A processor's state, by its own clock.
 
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when that
     was asked for which ZooKeeper answered last. `found` is the version that it found when it registered: it may be nobody that this
@@ -118,7 +118,7 @@ class ProcessorState:
 
     @property
     def said(self) -> str:
-        """What its report says of that."""
+        """The text of its report."""
         return self.trouble or self.refused
 
 
@@ -156,7 +156,7 @@ def step(
     grouper: Grouper,
     asked_ms: int | None = None,
 ) -> Step:
-    """What follows from one reading of the group, which was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
+    """Take a step after a reading that was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
 
     What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
     all of them may be repeated. `now_ms` is this processor's own clock, which never goes back.
@@ -189,7 +189,7 @@ def step(
 
 
 def decides(state: ProcessorState, now_ms: int) -> bool:
-    """Whether it leads and its next step may give tasks away, for which it wants a whole reading."""
+    """Return whether it leads and its next step may give tasks away, which takes a whole reading."""
     return any(at is not None and now_ms >= at for at in (state.plan_ms, state.probe_ms))
 
 
@@ -211,7 +211,7 @@ def silent_from(state: ProcessorState) -> int:
 
 
 def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tuple[StopWork, ...]]:
-    """It stops all that it runs, if that isn't being stopped."""
+    """Stop all that it runs, if that isn't being stopped."""
     work, orders = state.work.without().ordered(now_ms, state.settings.runs_on_ms)
     return replace(state, work=work), (StopWork(orders.ends),) if orders.ends else ()
 
@@ -258,7 +258,7 @@ def _as_member(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
 
 
 def _joined(state: ProcessorState, group: GroupView) -> Step:
-    """It joins the barrier once nothing runs any more that the version takes away."""
+    """Join the barrier once nothing runs any more that the version takes away."""
     given, most = group.work_of(state.processor_id), state.settings.containers
     work = state.work.by(group.version, state.processor_id, given, most)
     state = replace(state, work=work)
@@ -268,7 +268,7 @@ def _joined(state: ProcessorState, group: GroupView) -> Step:
 
 
 def _agreed(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
-    """It runs what the version gives it, and says so, when that is news, once all of its containers have checked in."""
+    """Run what the agreed version gives it, and report that once all of its containers have checked in."""
     restart = group.restarts.get(state.processor_id, state.restarted)
     work = state.work if restart == state.restarted else state.work.without()
     given, most = group.work_of(state.processor_id), state.settings.containers
@@ -347,7 +347,7 @@ def _without_lead(state: ProcessorState) -> ProcessorState:
 def _planned(
     state: ProcessorState, group: GroupView, grouper: Grouper, staying: Set[str] = frozenset()
 ) -> tuple[ProcessorState, JobModel | None]:
-    """What the grouper makes, which may be another package's; None where that fails: the last version is kept."""
+    """Return the grouper's model; None where the grouper, maybe another package's, fails: the last version is kept."""
     try:
         return replace(state, trouble=""), grouper(group, staying)
     except Exception as error:
@@ -398,7 +398,7 @@ def _probed(
 
 
 def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
-    """Whether that is worth a version for members that run the newest: other places where somebody asked, else other inputs or a better spread."""
+    """Return whether a model is worth a version: requested places, other inputs, or a better spread."""
     if group.model is None or is_asked:
         return group.model is None or places_of(model) != places_of(group.model)
     return inputs_of(model) != inputs_of(group.model) or uneven(model) < uneven(group.model)

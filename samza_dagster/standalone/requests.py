@@ -1,4 +1,4 @@
-"""What the leader of a group makes of placement requests: pins, restarts and responses. Pure.
+"""Handle placement requests of a group as its leader: pins, restarts and responses. Pure.
 
 A request for a task pins it to a location; one for a processor has it restart its containers. What is
 under way is told by its response, and by its uuid in the pin or restart: whoever leads next goes on from there.
@@ -68,7 +68,7 @@ Command = SetPin | SetRestart | Respond | Forget
 
 
 def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command, ...]:
-    """What follows from one reading for whoever leads: requests that end, and those that are taken up.
+    """Return the leader's commands after one reading: requests that end, and those that are taken up.
 
     `is_settled`: the newest version was made for the members that are there; one of Samza's own that has
     come back elsewhere since hasn't joined it.
@@ -127,7 +127,7 @@ def idle_pins(group: GroupView, model: JobModel) -> tuple[SetPin, ...]:
 
 
 def _ended(group: GroupView, response: PlacementResponse, is_settled: bool) -> Iterator[Command]:
-    """Of a request that is under way: its end, if it has come."""
+    """Yield the end of a request that is under way, if it has come."""
     if response.destination_host == LAST_SEEN:
         yield from _restart_ended(group, response)
         return
@@ -213,7 +213,7 @@ def _taken_up(group: GroupView, request: PlacementRequest) -> Iterator[Command]:
 
 
 def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
-    """Which rule forbids it, what was seen, and the smallest change that makes it legal."""
+    """Return the rule that forbids it, what was seen, and the smallest change that makes it legal."""
     name, destination = request.processor_id, request.destination_host
     owner = processor_of(group.model, name)
     places = sorted({member.location for member in group.members})
@@ -295,7 +295,7 @@ def _location(group: GroupView, task: str, model: JobModel | None) -> str | None
 
 
 def _names(group: GroupView) -> list[str]:
-    """What a request may name."""
+    """Return the names that a request may use."""
     tasks = sorted(name for each in group.containers.values() for name in each.tasks)
     return [*tasks, *sorted(member.processor_id for member in group.members)]
 

@@ -38,7 +38,7 @@ def _monotonic_ms() -> int:
 
 
 class ContainerControl(Protocol):
-    """What runs a processor's containers."""
+    """Control of a processor's containers."""
 
     def renew(self, asked: Now, lease_s: float) -> None:
         """Lets them live for so long from `asked`: without this word they end by themselves."""
@@ -54,7 +54,7 @@ class ContainerControl(Protocol):
 
 
 class Fence(Protocol):
-    """What keeps those out of the brokers who aren't registered any more; each registration has a name."""
+    """The fence that shuts unregistered processors out at the brokers; each registration has a name."""
 
     def admit(self, registration: str) -> None:
         """Lets the containers of a registration in. Raises `Unreachable`."""
@@ -64,7 +64,7 @@ class Fence(Protocol):
 
 
 class ProcessorRunner:
-    """One processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
+    """A processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
     With a `fence` a version is agreed on once the brokers refuse whoever has left. `refused` says which inputs the
@@ -107,11 +107,11 @@ class ProcessorRunner:
 
     @property
     def state(self) -> ProcessorState:
-        """As it stands after its newest step."""
+        """The state after its newest step."""
         return self._state
 
     def seen(self) -> Seen:
-        """As it is now."""
+        """Return what it sees now."""
         state, now_ms = self._state, self._now_ms()
         is_fresh = now_ms - state.heard_ms < state.settings.session_ms
         behind_ms = now_ms - (self._behind_since_ms or now_ms)
@@ -305,7 +305,7 @@ class ProcessorRunner:
 
 
 def _request_of(command: commands.Command) -> str | None:
-    """By which it is searched for in all logs; None for what follows from no request, or from several."""
+    """Return the request for the logs; None for a command of no request, or of several."""
     match command:
         case Respond(response):
             return response.uuid

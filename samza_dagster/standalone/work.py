@@ -86,12 +86,12 @@ class ProcessorWork:
 
     @property
     def is_settled(self) -> bool:
-        """What runs is what it means to run."""
+        """Whether it runs what it means to run."""
         return not self.ending and ids_of(self.wanted) == ids_of(self.running)
 
     @property
     def has_checked_in(self) -> bool:
-        """What it means to run has started, all of it, and has checked in."""
+        """Whether all that it means to run has started and checked in."""
         return self.is_settled and ids_of(self.wanted) <= self.at_work
 
     @property
@@ -101,7 +101,7 @@ class ProcessorWork:
 
     @property
     def awaits_process(self) -> bool:
-        """Of active tasks that are to start a process isn't there yet that waits for it."""
+        """Whether a parked process is missing for active tasks that are to start."""
         return not ids_of(_actives(self.wanted)) - ids_of(self.running) <= self.there
 
     def gives_up(self, given: ContainerModel | None) -> bool:
@@ -114,7 +114,7 @@ class ProcessorWork:
     def by(
         self, version: int, processor_id: str, given: ContainerModel | None, most: int
     ) -> ProcessorWork:
-        """It means to run what this version gives its processor; that is chosen once for a version.
+        """Return the work that this version gives its processor, chosen once for a version.
 
         At most so many containers have active tasks, and one that it gets.
         """
@@ -138,7 +138,7 @@ class ProcessorWork:
         )
 
     def _own(self) -> Containers:
-        """What runs on, and what takes the place of what has ended or is ending; nothing of what it only awaits."""
+        """Return what runs on, and what replaces ended or ending containers; nothing that is only awaited."""
         running_on = tuple(
             each for each in self.running if self.wanted and each.processor_id not in self.ending
         )
@@ -165,7 +165,7 @@ class ProcessorWork:
         return replace(work, wanted=wanted)
 
     def without(self) -> ProcessorWork:
-        """It means to run nothing, until a version gives it something."""
+        """Return the work that runs nothing, until a version gives it something."""
         return replace(self, wanted=(), version=0, awaited=frozenset(), runs_on_until_ms=0)
 
     def ended(self, ids: frozenset[str]) -> ProcessorWork:
@@ -180,7 +180,7 @@ class ProcessorWork:
         )
 
     def now_there(self, container_id: str, now_ms: int) -> ProcessorWork:
-        """That container is expected, and its process waits for its start."""
+        """Note that this container is expected, and its process waits for its start."""
         work = replace(self, there=self.there | ({container_id} & ids_of(self.expected)))
         if work.runs_on_until_ms is None or work.awaits_process:
             return work
@@ -188,7 +188,7 @@ class ProcessorWork:
         return replace(work, runs_on_until_ms=warmed_ms)
 
     def now_at_work(self, container_id: str, now_ms: int) -> ProcessorWork:
-        """That container processes its tasks."""
+        """Note that this container processes its tasks."""
         if container_id not in ids_of(self.running) - self.ending:
             return self
         ids = {container_id}
@@ -203,7 +203,7 @@ class ProcessorWork:
         return replace(work, silent=frozenset(), silent_ms=now_ms - work.silent_since_ms)
 
     def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[ProcessorWork, Orders]:
-        """What is to end and to start now: nothing while a container lives that has one of its tasks.
+        """Return what is to end and to start now: nothing while a container lives that has one of its tasks.
 
         A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
         """
@@ -235,7 +235,7 @@ class ProcessorWork:
         return work, Orders(ends, starts)
 
     def free_to_start(self, mode: TaskMode) -> Containers:
-        """Which of this mode it may start: agreed on, and none of their tasks is still in another container."""
+        """Return containers of this mode that may start: agreed on, with no task in another container."""
         return tuple(
             each
             for each in self.wanted
@@ -246,7 +246,7 @@ class ProcessorWork:
         )
 
     def _replaced(self) -> frozenset[str]:
-        """Which have active tasks that another one goes on with."""
+        """Return containers whose active tasks another one continues."""
         staying = _active_tasks(self.wanted)
         return ids_of(tuple(e for e in _actives(self.running) if staying & e.tasks.keys()))
 

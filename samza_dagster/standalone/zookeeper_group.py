@@ -38,7 +38,7 @@ _NOT_REGISTERED = "none"
 
 
 class ZooKeeperGroup:
-    """One job's group, in a session that whoever made it stops.
+    """A job's group, in a session that its creator stops.
 
     `on_change` is called, from kazoo's thread, when what the last `view` read has changed. Every
     method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered processor raises
@@ -83,7 +83,7 @@ class ZooKeeperGroup:
             make_path(self._zookeeper, f"{paths.placement}/{PLACEMENT_NAMESPACE}")
 
     def _make_nodes(self, there: Set[str] = frozenset()) -> None:
-        """Those that aren't there, by their names: a node that somebody has deleted stops nobody."""
+        """Create missing nodes by their names: a deleted node stops no processor."""
         paths = self._paths
         for path in (
             *(paths.processors, paths.version, paths.agreed_version),
@@ -220,7 +220,7 @@ class ZooKeeperGroup:
                     self._zookeeper.delete(f"{path}/{sequence}")
 
     def publish(self, command: Publish) -> None:
-        """As `Publish` says; silent when another processor has published meanwhile."""
+        """Publish a version; silent when another processor has published meanwhile."""
         own, paths, version = self._own, self._paths, command.version
         with reached(f"publish version {version}"), suppress(NodeExistsError, BadVersionError):
             model = f"{paths.models}/{version}"
@@ -241,7 +241,7 @@ class ZooKeeperGroup:
             self._own.create(path, None)
 
     def end_barrier(self, command: EndBarrier) -> None:
-        """As `EndBarrier` says; silent when it had ended before."""
+        """End a barrier; silent when it had ended before."""
         own, path = self._own, self._paths.barrier_state(command.version)
         with reached(f"end the barrier of version {command.version}"):
             try:
@@ -353,7 +353,7 @@ class ZooKeeperGroup:
         return made.rpartition("/")[2]
 
     def _names(self, path: str) -> list[str]:
-        """Of the nodes below a path; none where nobody has made it, as in a group of Samza's alone."""
+        """Return the nodes below a path; none where it doesn't exist, as in a group of Samza's alone."""
         try:
             return self._zookeeper.get_children(path)
         except NoNodeError:
@@ -381,7 +381,7 @@ class ZooKeeperGroup:
             return None
 
     def _model_of(self, version: int, numbers: Set[int]) -> JobModel | None:
-        """That of a version, which is read once; None, too, where it can't be: the next version mends it."""
+        """Return the model of a version, read once; None where it can't be: the next version repairs it."""
         for old in self._read_models.keys() - {version}:
             del self._read_models[old]
         if version in numbers and version not in self._read_models:
@@ -399,7 +399,7 @@ class ZooKeeperGroup:
         return None if stored is None else layout.model_of(stored)
 
     def _numbers(self, path: str) -> set[int]:
-        """Of the versions that have a node there."""
+        """Return the versions that have a node there."""
         numbers = (name.rpartition("_")[2] for name in self._names(path))
         return {int(number) for number in numbers if number.isascii() and number.isdigit()}
 

@@ -1,4 +1,4 @@
-"""What was asked of a group, as it lies in ZooKeeper: requests, responses, pins and restarts."""
+"""Requests to a group in ZooKeeper: requests, responses, pins and restarts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class GroupPlacement:
         )
 
     def running(self, watch: Callable[[Any], None]) -> dict[str, Running]:
-        """What each processor says that it runs, by its sequence."""
+        """Return each processor's report of what it runs, by its sequence."""
         return self._documents(self._paths.running, layout.running_of, watch)
 
     def carry_out(self, command: Command) -> None:

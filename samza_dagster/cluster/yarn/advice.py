@@ -1,4 +1,4 @@
-"""What of a YARN's own settings makes a coordinator's or a node's absence cost more than it has to. Pure."""
+"""Settings of YARN that make an absence of coordinator or node cost more than necessary. Pure."""
 
 from __future__ import annotations
 

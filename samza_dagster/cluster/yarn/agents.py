@@ -17,7 +17,7 @@ _LASTING_S = 30.0
 
 
 class Due(Enum):
-    """What is to be done about the agent of a node."""
+    """The next step for the agent of a node."""
 
     NOTHING = auto()
     ASK = auto()
@@ -57,7 +57,7 @@ class NodeAgent:
         self.container, self.why, self.dead = None, why, dead
 
     def next_step(self, now: float, *, calls: bool) -> Due:
-        """What is due now, once. `calls`: it has registered and is heard.
+        """Return what is due now, once. `calls`: it has registered and is heard.
 
         One that calls gets no other container because YARN has lost sight of its own: a NodeManager
         that was started anew doesn't know what runs beside it.

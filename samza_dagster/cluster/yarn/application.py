@@ -1,4 +1,4 @@
-"""One YARN application of ours: submitted without a master of its own, registered, asked for containers.
+"""Our YARN application: submitted without a master of its own, registered, asked for containers.
 
 Calls block, and may be made from several threads but for `beat`, which is one thread's. Java's
 exceptions come through as py4j raises them.
@@ -49,7 +49,7 @@ class Node:
 
 
 class YarnContainer(NamedTuple):
-    """One that was allocated to us. `ask_id` is that of the ask that it answers."""
+    """A container that was allocated to us. `ask_id` is that of the ask that it answers."""
 
     id: str
     host: str
@@ -59,7 +59,7 @@ class YarnContainer(NamedTuple):
 
 
 class EndedContainer(NamedTuple):
-    """What the ResourceManager says of a container's end: never evidence that its processes are dead."""
+    """The ResourceManager's report of a container's end: never evidence that its processes are dead."""
 
     id: str
     exit_status: int
@@ -234,13 +234,13 @@ class YarnApplication:
         self._master.addContainerRequest(self._requests[ask_id])
 
     def withdraw(self, ask_id: int) -> None:
-        """It may be answered all the same."""
+        """Withdraw an ask; YARN may answer it all the same."""
         request = self._requests.pop(ask_id, None)
         if request is not None:
             self._master.removeContainerRequest(request)
 
     def beat(self) -> tuple[list[YarnContainer], list[EndedContainer]]:
-        """One heartbeat: what was allocated, and what has ended. It may change the tokens."""
+        """Send a heartbeat; return allocated and ended containers. It may change the tokens."""
         answer = self._master.allocate(0.5)
         allocated = [_container(each) for each in answer.getAllocatedContainers()]
         for each in allocated:
@@ -274,7 +274,7 @@ class YarnApplication:
         self._nodes.stopContainer(container.handle.getId(), container.handle.getNodeId())
 
     def is_started(self, container: YarnContainer) -> bool:
-        """Whether its NodeManager knows it; one that doesn't answer may know it."""
+        """Return whether its NodeManager knows it; one that doesn't answer may know it."""
         try:
             self._nodes.getContainerStatus(container.handle.getId(), container.handle.getNodeId())
         except Exception as error:
@@ -337,7 +337,7 @@ def _node(report: Any) -> Node:
 
 
 def by_host(nodes: Iterable[Node]) -> dict[str, Node]:
-    """One of each host: that which runs, where YARN remembers others that ran there before."""
+    """Return a node for each host: the running one, where YARN remembers earlier ones."""
     return {node.host: node for node in sorted(nodes, key=lambda each: each.state == RUNNING)}
 
 

@@ -67,7 +67,7 @@ def class_path(configuration: Path) -> str:
 
 
 class HadoopGateway:
-    """One such JVM. `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`."""
+    """A JVM with Hadoop's client. `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`."""
 
     def __init__(self, configuration: Path) -> None:
         """Starts it, which takes about half a second.
@@ -128,7 +128,7 @@ class HadoopGateway:
 
 
 def java_words(error: BaseException) -> str:
-    """What Java said: class and message of the exception, without its trace."""
+    """Return class and message of a Java exception, without its trace."""
     thrown = getattr(error, "java_exception", None)
     if thrown is None:
         return f"{type(error).__name__}: {error}"

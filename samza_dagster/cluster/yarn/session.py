@@ -1,4 +1,4 @@
-"""What the next leader of a job needs to go on with its YARN application; secret.
+"""The secrets by which the next leader of a job continues its YARN application.
 
 YARN tells an application's token while it is being launched and never again. It is kept in a
 file of Hadoop's file system that its owner alone may read, so that a coordinator of another
@@ -34,7 +34,7 @@ class Session:
 
 
 class SessionStore:
-    """One job's session. `directory` is a URI, "" for `.samza-dagster` in the user's home of Hadoop's file system."""
+    """The session of a job. `directory` is a URI, "" for `.samza-dagster` in the user's home."""
 
     def __init__(self, gateway: HadoopGateway, directory: str, job: str) -> None:
         self._gateway = gateway

@@ -1,1 +1,1 @@
-"""What takes the tasks from a container that nobody has seen dead: logins and rules at the brokers."""
+"""Fencing by the brokers: logins and rules that end a container's ownership without its death."""

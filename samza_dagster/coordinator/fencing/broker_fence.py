@@ -108,7 +108,7 @@ class BrokerFence:
             self._changed.notify()
 
     def remove(self, execution_id: str) -> None:
-        """It was seen dead: its login and rules go; returns at once.
+        """Remove login and rules of an incarnation that was seen dead; returns at once.
 
         Tried until it is done; what this term can't remove, the next one finds.
         """
@@ -151,7 +151,7 @@ class BrokerFence:
         return self._view(execution_id, DEADLINE_S).who_still_serves_it()
 
     def _wait_until_known(self, execution_id: str) -> None:
-        """By every broker, or for a second: it is a container's first connection that would fail.
+        """Wait until every broker knows the login, or for a second: else a container's first connection fails.
 
         A broker that knows the login has its rules: they come before it in the metadata log.
         """
@@ -253,7 +253,7 @@ def present(names: PrincipalNames, authorizer: Authorizer) -> frozenset[str]:
 
 
 def left_over(before: frozenset[str], state: JobState, now_ms: int) -> frozenset[str]:
-    """Of those that `present` gave before `state` was committed: what is known to be dead.
+    """Return logins known to be dead, of those that `present` gave before `state` was committed.
 
     An incarnation is in the state before it is let in, and until it was seen dead. A
     rehearsal that may still go on (`now_ms` is the wall clock's) isn't over.
@@ -264,7 +264,7 @@ def left_over(before: frozenset[str], state: JobState, now_ms: int) -> frozenset
 
 
 def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) -> Fencing:
-    """What this term can rely on: a fence means nothing to one that has no principal of its own.
+    """Return the fencing in force this term: a fence means nothing to containers without principals.
 
     Where leases were in force before, containers may run that log in as somebody else; as
     long as there is one, leases it is, until the next leader looks again. Where the fence

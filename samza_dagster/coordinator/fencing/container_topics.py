@@ -1,4 +1,4 @@
-"""Which topics a container uses, and how, as far as its job's config names them. Pure.
+"""Topics that a container uses, and how, as far as its job's config names them. Pure.
 
 Sources: Samza's `TaskConfig`, `StorageConfig`, `StreamConfig`, `MetricsConfig` (1.8.0).
 """
@@ -87,5 +87,5 @@ def _stream(config: Mapping[str, str], name_or_id: str) -> tuple[str, str]:
 
 
 def _listed(value: str) -> list[str]:
-    """Of a list with commas; `[0-3]` in a broadcast input has none."""
+    """Split a list with commas; `[0-3]` in a broadcast input has none."""
     return [entry.strip() for entry in value.split(",") if entry.strip()]

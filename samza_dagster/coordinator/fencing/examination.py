@@ -1,4 +1,4 @@
-"""Whether the brokers of a job can fence: each condition tried, with what was seen.
+"""Examine whether the brokers of a job can fence: try each condition and report what was seen.
 
 The last ones are a rehearsal with a principal of its own, which is removed again: it logs
 in, uses the job's topics, is shut out, and every broker refuses it.
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: whether it holds, what was seen, and what would make it hold."""
+    """A condition: whether it holds, what was seen, and what would make it hold."""
 
     check: str
     ok: bool
@@ -115,7 +115,7 @@ def _examined(
 
 
 def rights(principals: Principals, read: Callable[[], list[AclRule]]) -> Condition:
-    """Whether containers have any; what was just given reaches a broker a moment later."""
+    """Check whether containers have rights; a new rule reaches a broker a moment later."""
     return _settled(lambda: _rights_among(principals, read()), lambda found: found.ok)
 
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupFence:
-    """Of one processor, whose containers' principals are kept in `directory` over its restarts."""
+    """The fence of one processor, whose containers' principals are kept in `directory` over its restarts."""
 
     def __init__(self, principals: Principals, cluster: KafkaCluster, directory: Path) -> None:
         self._principals = principals

@@ -35,7 +35,7 @@ _ASKED = "tell which containers with a login are dead"
 
 @dataclass(frozen=True)
 class ContainerLogin:
-    """What the brokers have of one incarnation, or of one registration of a standalone processor.
+    """The brokers' login of one incarnation, or of one registration of a standalone processor.
 
     `dead`: it may be removed; `seen` says in words what is known of it.
     """
@@ -46,7 +46,7 @@ class ContainerLogin:
     seen: str
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Return it as JSON."""
         return asdict(self)
 
 

@@ -51,7 +51,7 @@ class PrincipalNames:
 
     @property
     def prefix(self) -> str:
-        """What the names of this job's users begin with; `/` is in no job's name or id."""
+        """The prefix of this job's user names; `/` is in no job's name or id."""
         return f"samza-dagster/{self.job_name}/{self.job_id}/"
 
     def user(self, execution_id: str) -> str:
@@ -136,7 +136,7 @@ class Principals(PrincipalNames):
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def rights(self, execution_id: str, granted: tuple[AclRule, ...]) -> list[AclRule]:
-        """What it may do, and may not: `granted` are the rules of `rights_of`, ALLOW and DENY.
+        """Return its rules, ALLOW and DENY; `granted` are those of `rights_of`.
 
         Without its DENY rules an incarnation might do what `rights_of` may not.
         """
@@ -144,7 +144,7 @@ class Principals(PrincipalNames):
         return [replace(rule, principal=principal) for rule in granted]
 
     def fence(self, execution_id: str) -> list[AclRule]:
-        """What shuts it out: no operation on any topic, for it alone.
+        """Return the rule that shuts it out: no operation on any topic, for it alone.
 
         All topics, because an output needs no mention in a job's config. Topics alone,
         because nothing else of a Samza job has an owner.
@@ -156,7 +156,7 @@ class Principals(PrincipalNames):
         return {"security.protocol": self.protocol, "sasl.mechanism": self.mechanism}
 
     def container_config(self, config: Mapping[str, str]) -> dict[str, str]:
-        """What every container is served: `config` without logins, and where its own one is.
+        """Return the config that containers get: `config` without logins, and where each finds its own.
 
         Samza hands `systems.<s>.consumer.*` to consumers and admin clients, and
         `….producer.*` to producers; checkpoints, changelogs, metrics and the coordinator
@@ -273,6 +273,6 @@ def rehearsal_id(now_ms: int) -> str:
 
 
 def is_fresh_rehearsal(execution_id: str, now_ms: int) -> bool:
-    """It is an examination's that may still go on, in whatever process; times of the wall clock."""
+    """Return whether it belongs to an examination that may still run, in any process; by the wall clock."""
     found = _REHEARSAL.fullmatch(execution_id)
     return found is not None and now_ms - int(found[1]) < _REHEARSAL_MS

@@ -1,4 +1,4 @@
-"""What our coordinator would have done: the reducer itself, asked about a picture. Pure.
+"""Ask the reducer itself, about a picture, what our coordinator would have done. Pure.
 
 The picture becomes a state in which all containers run. One event goes into the reducer, and a cluster
 that has room and answers at once gives it what it requests. So the rules are those of production; only
@@ -79,7 +79,7 @@ ONTO_STANDBY = Figure(2.8, f"{_TABLE}: planned move onto the standby")
 
 @dataclass(frozen=True)
 class Decision:
-    """What ours would have done with a container, and what that costs as far as it was measured.
+    """The decision of our coordinator about a container, and its cost as far as that was measured.
 
     `lag` is the standby's in records, None where it isn't known. `with_state`: the container finds its
     state on the host. `waits_s` is how long the rules wait before the start is released (a host has to

@@ -36,7 +36,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Downtime:
-    """Of a container. `last_ms` is its newest record before, `works_ms` when all of its tasks worked again.
+    """Downtime of a container. `last_ms` is its newest record before, `works_ms` when all its tasks worked.
 
     `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of a task.
     """

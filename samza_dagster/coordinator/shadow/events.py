@@ -1,4 +1,4 @@
-"""What happened between two pictures: containers that failed or moved, requests, deployments. Pure.
+"""Events between two pictures: containers that failed or moved, requests, deployments. Pure.
 
 An event begins with the first sign of it, takes in later ones, and is over once the container works
 again or the request has ended without touching it.
@@ -28,7 +28,7 @@ UNANSWERED_MS = 60_000
 
 @dataclass(frozen=True)
 class ShadowEvent:
-    """One event. Times are ms since the epoch: `noticed_ms` and `over_ms` by the shadow's clock, others their records'.
+    """An event. Times are ms since the epoch: `noticed_ms` and `over_ms` by the shadow's clock, others their records'.
 
     `host` is where the container ran, `samza_host` where Samza started it anew, at `started_ms`.
     `downtime_s` is the longest silence of one of its tasks, between `last_ms` (its newest record before)
@@ -67,7 +67,7 @@ class ShadowEvent:
 
 @dataclass(frozen=True)
 class Watch:
-    """What a shadow remembers between two pictures.
+    """The shadow's memory between two pictures.
 
     `open` are the events that aren't over: those of containers by processor, of requests by uuid. `awaited` are
     the containers that haven't started since a deployment began, at `deployed_ms`; `master` is what ours

@@ -78,7 +78,7 @@ class ShadowLog:
         self._out.write(b"\n")  # an earlier shadow may have been killed within a line
 
     def listened(self, span: Span) -> None:
-        """It has listened for so long."""
+        """Log that the shadow has listened for so long."""
         rounded = replace(
             span, listened_s=round(span.listened_s, 1), blind_s=round(span.blind_s, 1)
         )

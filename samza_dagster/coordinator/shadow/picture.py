@@ -1,4 +1,4 @@
-"""What a job shows in public at one moment, and how it is read. Nothing is ever written."""
+"""A job's public state at one moment, and how it is read. Nothing is ever written."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ STANDBY = TaskMode.STANDBY.value
 
 
 class Dataset(NamedTuple):
-    """What a dataset holds, the datasets that feed it, and what its asset's page shows.
+    """The content of a dataset, the datasets that feed it, and what its asset's page shows.
 
     `columns` are those that are shown where the page, which has room for ten, hasn't room for all that the
     Delta table has. Rows are shown by the column `worst_by`, those first in which it is unknown, then the
@@ -135,7 +135,7 @@ def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> 
 
 
 def described(prefix: str, name: str) -> str:
-    """What a dataset holds, and its newest picture. Lists of assets show the beginning, which is prose."""
+    """Describe a dataset, with its newest picture. Lists of assets show the beginning, which is prose."""
     holds, picture = DATASETS[name].holds, DATASETS[name].picture
     text = f"{holds}\n\nA Delta table; a row is of one snapshot of one Samza job."
     if not picture:

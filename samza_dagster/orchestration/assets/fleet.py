@@ -133,7 +133,7 @@ def overview_now(
 def runs_of_jobs(
     instance: dg.DagsterInstance,
 ) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-    """What Dagster itself has under way, and what waits there, by the value of tag `samza/job`.
+    """Return Dagster's running and waiting runs by the value of tag `samza/job`.
 
     A run that asks a coordinator for one action is seen there; here are those that ask for many.
     """
@@ -148,7 +148,7 @@ def runs_of_jobs(
 
 
 def looked_at(samza: SamzaClientResource) -> Line:
-    """One job, by a client that is closed after it."""
+    """Read one job, by a client that is closed after it."""
     try:
         with closing(samza.open_client()) as client:
             now_ms = time.time_ns() // 1_000_000
@@ -188,7 +188,7 @@ def line_of(
 
 
 def coordinator_of(view: "JobView") -> str:
-    """Who coordinates the job."""
+    """Name the coordinator of the job."""
     if view.agreement is not None:
         return f"standalone, led by {view.agreement.leader or 'nobody'}"
     leader = view.leader

@@ -28,7 +28,7 @@ _COLUMNS = {
 
 
 def yarn_metadata(samza: SamzaClientResource, stream: Mapping[str, str | None]) -> dict[str, Any]:
-    """What YARN says of the containers of `stream` (processor → host); nothing if it isn't asked.
+    """Return YARN's word on the containers of `stream` (processor → host); nothing if it isn't asked.
 
     What can't be asked is told, and costs nothing else.
     """

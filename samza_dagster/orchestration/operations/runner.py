@@ -84,7 +84,7 @@ class ProgressLog:
         self._forms: dict[str, str] = {}
 
     def changed(self, row: Progress, rows: Mapping[str, Progress]) -> None:
-        """One processor stands elsewhere; a lag that changes alone is left to the heartbeat."""
+        """Log a changed row; a lag that changes alone is left to the heartbeat."""
         line = f"{row.processor} on {row.now_on or row.host}: {row.status}: {row.why}"
         but_for_lag = line if row.lag is None else line.replace(f" {row.lag:,} ", " ")
         if self._forms.get(row.processor) != but_for_lag:
@@ -96,7 +96,7 @@ class ProgressLog:
             self.tell(rows)
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Progress], now_ms: int) -> None:
-        """What the operation is at, when that changes and every 30 s."""
+        """Log what the operation does, when that changes and every 30 s."""
         flying = [r for r in rows.values() if r.status in UNDER_WAY]
         is_due = now_ms >= self._due_ms
         is_new = bool(todo.because) and todo.because != self._because
@@ -146,7 +146,7 @@ def _is_slow(row: Progress, now_ms: int) -> bool:
 
 
 def _slow(row: Progress, now_ms: int) -> str:
-    """What somebody waits for who was asked a while ago, and when that will have been too long."""
+    """Describe what a slow container waits for, and when it is given up."""
     ago = in_words((now_ms - (row.asked_ms or now_ms)) / 1000)
     end = f", given up at {clock(row.until_ms)} UTC" if row.until_ms is not None else ""
     return f"{row.processor} for {ago}: {row.why}{end}"
@@ -221,7 +221,7 @@ class Looks:
 
 
 class Runner:
-    """One run's part of an operation.
+    """The part of an operation that one run carries out.
 
     `known` are those that an earlier run of the chain saw back, `failed` those whose
     failure this run isn't to try again, `commits` where those of started containers begin.
@@ -425,7 +425,7 @@ class Runner:
         )
 
     def _since_back(self, now_ms: int) -> Since:
-        """Who died after it was back has failed, who was restarted by somebody else has not."""
+        """Fail containers that died after they were back; pass over those that somebody else restarted."""
         since = self._back.look(self._looks.job(), self.rows, self._ours(), now_ms)
         for p, found in since.renewed.items():
             work, host, execution = self.units[p], found.host or "", found.execution_id or ""
@@ -443,7 +443,7 @@ class Runner:
         return {uuid for work in self.units.values() for uuid in work.requests}
 
     def _back_at_ms(self, rows: Mapping[str, Progress]) -> dict[str, int]:
-        """By this run's clock: who was back before counts as back since it began to watch."""
+        """Return when each was back, by this run's clock; earlier ones count from when it began to watch."""
         back_at = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
         before = {p: known.back_ms for p, known in self._known.items()}
         return {p: self._began_ms if before.get(p) == at else at for p, at in back_at.items()}

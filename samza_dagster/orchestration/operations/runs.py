@@ -93,7 +93,7 @@ def retried_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.
 
 
 def is_dry_run(run: dg.DagsterRun) -> bool:
-    """By its config, before it has said so of itself."""
+    """Return whether it is a dry run, by its config before it has tagged itself."""
     return run.tags.get(BOUNCE) == DRY_RUN or is_dry(run.run_config)
 
 
@@ -166,7 +166,7 @@ class RunLedger:
         self._context.instance.add_run_tags(self._context.run_id, {PROGRESS: text})
 
     def check_passed(self) -> bool | None:
-        """What the plan's asset check has found since this was asked first, when the bake was over."""
+        """Return the first result of the plan's asset check since this was asked first, after the bake."""
         return None if self._plan.judge is None else check_result(self._context, self._plan.judge)
 
 
@@ -189,7 +189,7 @@ def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | N
 
 
 def recorded(instance: dg.DagsterInstance, chain: Iterable[dg.DagsterRun]) -> list[Progress]:
-    """What the runs of a chain recorded, oldest first if the runs are."""
+    """Return the records of a chain's runs, oldest first if the runs are."""
     rows: list[Progress] = []
     kind = dg.DagsterEventType.ASSET_OBSERVATION
     for run in chain:

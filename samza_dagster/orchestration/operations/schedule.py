@@ -50,7 +50,7 @@ class RunEnd(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """One unit as far as it is carried out. Times are in ms since the epoch."""
+    """The progress of one unit. Times are in ms since the epoch."""
 
     processor: str
     host: str
@@ -95,18 +95,18 @@ class Progress:
 
     @classmethod
     def of(cls, unit: Unit) -> Progress:
-        """Of a unit that hasn't begun."""
+        """Return the progress of a unit that hasn't begun."""
         return cls(unit.processor, unit.host, unit.mode, what=unit.what)
 
     @property
     def has_died(self) -> bool:
-        """It was back and died: its times were told before."""
+        """Whether it was back and died: its times were reported before."""
         return self.status is UnitStatus.FAILED and self.back_ms is not None
 
 
 @dataclass(frozen=True)
 class EndedStep:
-    """One step of a unit from when it was asked for, or begun, until its end; ms since the epoch.
+    """A step of a unit from its request, or begin, until its end; ms since the epoch.
 
     `status` is that of its request, or what was waited for; empty where a wait has failed.
     """
@@ -121,7 +121,7 @@ class EndedStep:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an operation and of each unit."""
+    """The result of an operation and of each unit."""
 
     end: RunEnd
     because: str
@@ -133,7 +133,7 @@ class Result:
 
 
 class OperationPhase(StrEnum):
-    """What the operation is at."""
+    """The phase of an operation."""
 
     WORKING = "working"
     BAKING = "baking"
@@ -163,13 +163,13 @@ class Position:
     group: Callable[[str], str] = field(kw_only=True)
 
     def are(self, *statuses: UnitStatus) -> list[str]:
-        """Those of these statuses."""
+        """Return those of these statuses."""
         return [p for p, status in self.statuses.items() if status in statuses]
 
 
 @dataclass(frozen=True)
 class Next:
-    """What to do now: whom to ask, the phase, and why nobody (else) is asked."""
+    """The next step: containers to ask, the phase, and why no (other) container is asked."""
 
     phase: OperationPhase
     ask: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What an operation shows: its plan, what became of each container, where all of them are, what it cost."""
+"""The metadata of an operation: its plan, each container's result, the map, the cost."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ def pictures(units: Collection[UnitWork]) -> dict[str, dg.MetadataValue[str]]:
 def outcomes_table(
     rows: Sequence[Progress], most_bytes: int = MOST_OF_ONE
 ) -> dg.TableMetadataValue:
-    """What became of each container."""
+    """Return a table of each container's result."""
     return table_within([_cells(r) for r in _shown(rows)], OUTCOMES, most_bytes, _DESCRIPTIONS)
 
 
 def failures_text(rows: Sequence[Progress]) -> str:
-    """What failed, and who wasn't begun or is left waiting."""
+    """Return failures, and containers that weren't begun or are left waiting."""
     failed = "; ".join(f"{row.processor}: {row.why}" for row in rows if row.status in BAD)
     left = [row.processor for row in rows if row.status is UnitStatus.WAITING]
     waiting = f"not begun or left waiting: {', '.join(left)}" if left else ""
@@ -204,7 +204,7 @@ def summary_metadata(plan: UnitsPlan, result: Result, after: Sequence[HostRow]) 
 def _map_and_tables(
     before: Sequence[HostRow], after: Sequence[HostRow], rows: Sequence[Progress]
 ) -> Metadata:
-    """What is largest: of many containers the picture first, the tables have the rest of the room."""
+    """Return map and tables: of many containers the picture first, the tables have the rest of the room."""
     whole = outcomes_table(rows, _ROOM)
     least = min(_size(whole), _TABLE_BYTES)
     drawn = map_shown(
@@ -224,7 +224,7 @@ def _size(value: dg.TableMetadataValue | dg.MarkdownMetadataValue) -> int:
 
 
 def _shown(rows: Sequence[Progress]) -> list[Progress]:
-    """What isn't as it should be comes first when not all have room."""
+    """Return rows that fit, troubled ones first."""
     if len(rows) <= SHOWN:
         return list(rows)
     return sorted(rows, key=lambda r: r.status in (UnitStatus.BACK, UnitStatus.WAITING))[:SHOWN]
@@ -255,7 +255,7 @@ def _names(rows: Sequence[Progress]) -> str:
 
 
 def progress_svg(rows: Iterable[Progress]) -> str:
-    """By the coordinator's clock; who isn't asked for yet has a line without a bar."""
+    """Draw by the coordinator's clock; a container that isn't asked for yet has a line without a bar."""
     known = list(rows)
     back = sum(r.status is UnitStatus.BACK for r in known)
     bad = sum(r.status in BAD for r in known)
@@ -289,7 +289,7 @@ def longest_downtime(rows: Iterable[Progress]) -> dict[str, float]:
 def standby_cost(
     rows: Sequence[Progress], view: JobView, ends: Sequence[int | None]
 ) -> dict[str, str | float]:
-    """What the standbys cost that were there for their moves only, against permanent ones.
+    """Return the cost of standbys that existed for their moves only, against permanent ones.
 
     `ends` are those of their changelogs, whose sum is the most that was replayed; None: it isn't known, nor where there are none.
     """

@@ -1,4 +1,4 @@
-"""One step carried out by an op of its own, and the end of a standby whose move has failed."""
+"""Carry out one step by an op of its own, and settle a standby whose move has failed."""
 
 from __future__ import annotations
 

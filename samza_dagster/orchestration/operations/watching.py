@@ -1,4 +1,4 @@
-"""What becomes of those that a bounce has restarted: the canary is judged, the others watched until the end.
+"""Watch containers that a bounce has restarted: judge the canary, watch the others until the end.
 
 Our coordinator tells what runs, and as which incarnation. Samza's AM doesn't: under it
 nobody tells that a container died after it was back.
@@ -39,7 +39,7 @@ _STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
 
 @dataclass(frozen=True)
 class Since:
-    """What became of those that were back, by processor.
+    """What became of containers that were back, by processor.
 
     `unsettled`: it isn't the process that was seen back, and who asked for that isn't known
     yet. `died`: nobody did. `renewed`: it runs as another process that somebody asked for.
@@ -76,7 +76,7 @@ class BackWatch:
     def look(
         self, view: JobView, rows: Mapping[str, Progress], ours: Collection[str], now_ms: int
     ) -> Since:
-        """What is known now; `ours` are the requests of this bounce. Raises `Unreachable`."""
+        """Look at restarted containers; `ours` are the requests of this bounce. Raises `Unreachable`."""
         if not capabilities(view.coordinator).tells_what_runs:
             return Since()
         idle = not_running(view)
@@ -104,7 +104,7 @@ class BackWatch:
     def _is_asked_for(
         self, p: str, row: Progress, view: JobView, ours: Collection[str], now_ms: int
     ) -> bool:
-        """By somebody else than this bounce: for it, or for an active that takes its place."""
+        """Return whether somebody else asks for it, or for an active that takes its place."""
         if p in self._asked_for:
             return True
         found = (
@@ -126,7 +126,7 @@ class BackWatch:
         return found
 
     def _was_asked_for(self, p: str, row: Progress, ours: Collection[str]) -> bool:
-        """By an answer that is newer than its own restart, and than one that counted before.
+        """Return whether an answer newer than its own restart, and than one that counted before, asked for it.
 
         The coordinator dates them all.
         """
@@ -152,7 +152,7 @@ def _has_stopped(response: PlacementResponse, p: str) -> bool:
 
 @dataclass
 class Down:
-    """Those that a bounce has failed to restart, as long as they don't run.
+    """Containers that a bounce has failed to restart, as long as they don't run.
 
     Our coordinator tells whether a container runs. Samza's AM doesn't: who was stopped and
     failed to start counts as down until something new of its own is there, a commit or a report,
@@ -203,7 +203,7 @@ class Down:
 
 
 def looked_up(context: dg.OpExecutionContext, judge: BounceJudge) -> list[str]:
-    """What the plan has to say of its judge: nothing when it is one of this code location.
+    """Return the plan's notices about its judge: none when it is one of this code location.
 
     A run knows its own code location and what was ever evaluated, no other code location.
     Raises `InvalidInput`, with what there is, when neither has the check.

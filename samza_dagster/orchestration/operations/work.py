@@ -1,4 +1,4 @@
-"""One unit on its way: each request asked once, followed without waiting, and its effect verified.
+"""A unit on its way: each request asked once, followed without waiting, and its effect verified.
 
 What is known of a unit comes from its requests, so whoever goes on with an operation finds each
 where it is.
@@ -59,7 +59,7 @@ DOING = {
 
 @dataclass(frozen=True)
 class Chain:
-    """What the runs of one chain have asked for the units of their plan.
+    """The requests of a chain's runs for the units of their plan.
 
     `holds` maps what was reserved and isn't committed to the uuid of its release. `commits` keeps
     where those of started containers begin. `prefix` begins the names of steps; without one the
@@ -76,7 +76,7 @@ class Chain:
 
     @property
     def can(self) -> Capabilities:
-        """What the coordinator is able to do."""
+        """Capabilities of the coordinator."""
         return capabilities(self.coordinator)
 
     def name(self, unit: Unit, step: UnitStep, standby_attempt: int = 0) -> str:
@@ -184,7 +184,7 @@ def subject(step: UnitStep, standby: str | None) -> str:
 
 
 class UnitWork:
-    """One unit on its way. `look` looks once and returns; nothing here sleeps.
+    """A unit on its way. `look` looks once and returns; nothing here sleeps.
 
     `moments` are the statuses that were read, of which step and when; `ended` the steps that ended.
     `outcome` is its newest request as far as that was followed, `trouble` what holds it up; `error` is
@@ -215,7 +215,7 @@ class UnitWork:
 
     @property
     def step(self) -> UnitStep | None:
-        """What it is at; None past its last one."""
+        """The current step; None past its last one."""
         steps = self.unit.steps
         return steps[self.row.at] if self.row.at < len(steps) else None
 
@@ -232,13 +232,13 @@ class UnitWork:
 
     @property
     def only_waits(self) -> bool:
-        """It waits until a standby is warm: nothing of it is asked now."""
+        """Whether it waits until a standby is warm: nothing of it is asked now."""
         is_at_it = self.step is not None and self.step.kind is Kind.WAIT_WARM
         return is_at_it and self.row.status in AT_WORK and self.warm_up is not None
 
     @property
     def needs_lags(self) -> bool:
-        """What it waits for is seen in the lags that replicas report."""
+        """Whether it waits for something seen in the lags that replicas report."""
         step = self.step
         if self.row.status not in AT_WORK or step is None:
             return False

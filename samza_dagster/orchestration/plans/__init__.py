@@ -1,1 +1,1 @@
-"""What each job is going to ask and to wait for, decided from its config and the job's state before. Pure."""
+"""Plans: what each job will ask and wait for, by its config and the job's state before. Pure."""

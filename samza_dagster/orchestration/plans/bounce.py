@@ -1,4 +1,4 @@
-"""What a rolling bounce is going to do: decided once for a chain of runs, told before it begins."""
+"""The plan of a rolling bounce: decided once for a chain of runs, shown before it begins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_AT_ONCE = 64
 
 
 class BounceUnit(Enum):
-    """What goes as one: each container for itself, or all containers of a host."""
+    """The unit of a bounce: each container for itself, or all containers of a host."""
 
     containers = "containers"
     hosts = "hosts"
@@ -146,7 +146,7 @@ def make_plan(
 
 
 def _restart(view: JobView, processor: str) -> Unit:
-    """It starts anew where it is, and is back when it runs, works and has its lag back."""
+    """Return the unit that restarts a container and waits until it runs, works and has its lag back."""
     return Unit.of(
         *(view, processor, "restart", "it is bounced"),
         UnitStep("", Kind.PLACE, processor, LAST_SEEN),

@@ -1,4 +1,4 @@
-"""Whether a standby is warm, by what its newest reports tell at one look after the other. Pure.
+"""Judge whether a standby is warm, by its newest reports at one look after the other. Pure.
 
 A standby is steady while its lag is known and small at every look; as a lag counts as small from 0 up
 to the limit, one that stays small is also flat. How long it has been steady its reports say: from the
@@ -48,7 +48,7 @@ def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Reported:
-    """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.
+    """Newest reports of replicas, by processor: lag, marks of new reports, why a lag isn't known.
 
     A processor that isn't in `lags` has no store. `newest` is the published readiness that their paces are known
     by, if there is any; `lost` says what is wrong with the changelogs of whom (`changelogs_lost`). They were
@@ -65,7 +65,7 @@ class Reported:
 
     @classmethod
     def read(cls, client: PlacementClient, now_ms: int = 0) -> Reported:
-        """What they tell now. Raises `Unreachable`."""
+        """Read the present reports. Raises `Unreachable`."""
         replicas = client.lag()
         return cls.by(replicas, client.readiness(replicas), now_ms)
 
@@ -76,7 +76,7 @@ class Reported:
         newest: NewestReadiness | None = None,
         now_ms: int = 0,
     ) -> Reported:
-        """What these replicas tell, by processor."""
+        """Return these replicas' reports, by processor."""
         marks: dict[str, int] = {}
         of: dict[str, list[ReplicaLag]] = {}
         for one in replicas:
@@ -160,7 +160,7 @@ class WarmUp:
 
     @property
     def is_warm(self) -> bool:
-        """It has been steady for long enough."""
+        """Whether it has been steady for long enough."""
         return self.steady_ms is not None and self.steady_ms >= self.steady_s * 1000
 
     @property

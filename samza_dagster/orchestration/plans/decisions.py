@@ -1,4 +1,4 @@
-"""What each placement job decides from its config and the job's state. Pure."""
+"""Decisions of each placement job by its config and the job's state. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NOT_AWAITED = "samza-dagster control-standby start doesn't wait"
 
 @dataclass(frozen=True)
 class Choice:
-    """What an action decides beyond its config: where to, the standby that makes room, what is asked."""
+    """A decision beyond the config: where to, the standby that makes room, the kind of request."""
 
     destination: str
     standby: ProcessorView | None = None
@@ -108,7 +108,7 @@ def _of_container(
     hosts: Sequence[str],
     config: MoveContainerConfig,
 ) -> str:
-    """One destination of a container, within the component's hosts."""
+    """Return one destination of a container, within the component's hosts."""
     destination = _permitted(view, "move_container", processor, named, hosts, config)
     swaps = view.capabilities.has_standby_destination
     if destination == STANDBY and swaps and _is_bounded(view, hosts):
@@ -150,7 +150,7 @@ def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequen
 
 @_decides
 def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[str]) -> Choice:
-    """One more standby of the active; which host ANY_HOST is, the coordinator decides.
+    """Decide on another standby of the active; which host ANY_HOST is, the coordinator decides.
 
     Where the component has hosts for standbys, ANY_HOST is the legal one of them with most
     room. Raises `Refused` for another host, when none is legal, and when it could never be told
@@ -287,7 +287,7 @@ def _permitted(
     hosts: Sequence[str],
     config: ToLegalHostConfig,
 ) -> str:
-    """What `_chosen` gives; with `or_any_legal`, where a rule forbids it of a standby, the legal host with most room."""
+    """Return `_chosen`; with `or_any_legal`, for a standby that a rule forbids it, the legal host with most room."""
     if not (config.or_any_legal and view.is_standby(processor.processor_id)):
         return _chosen(view, action, processor, destination, hosts)
     try:
@@ -344,7 +344,7 @@ def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
 def _bounds(
     config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> dict[str, Any]:
-    """What the config says beside the choice of hosts and standbys, else the policy."""
+    """Return the bounds of the config, beside hosts and standbys, else the policy's."""
     warm = CatchUp(0, 0.0, 0.0)  # nothing is waited for
     if isinstance(config, SpinUpStandbyConfig):
         warm = config.catch_up(policies.lag_limit, policies.lag_limit_s)

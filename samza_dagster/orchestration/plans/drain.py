@@ -31,7 +31,7 @@ _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
 
 @dataclass(frozen=True)
 class DrainRules:
-    """What a drain may do. `allowed`, unless empty, are the only hosts to go to.
+    """The rules of a drain. `allowed`, unless empty, are the only hosts to go to.
 
     `named` are the hosts that somebody wrote into the drain's config, each has to be one.
     `standby_hosts`, unless empty, are the only ones of them for standbys.
@@ -48,14 +48,14 @@ class DrainRules:
     drained: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def takes_standbys(self, host: str) -> bool:
-        """Whether a standby may go to the host."""
+        """Return whether a standby may go to the host."""
         return not self.standby_hosts or host in self.standby_hosts
 
 
 def drain_units(
     view: JobView, host: str, reported: Reported, warm: CatchUp, rules: DrainRules
 ) -> list[Unit]:
-    """What is done for each container on the host, in the order in which it begins.
+    """Return a unit for each container on the host, in the order in which they begin.
 
     Standbys leave first, then actives whose standby is warm, then those without state,
     then those for which a standby is spun up. `warm` says when a standby is. Raises `Refused` for a host that is unknown or
@@ -168,7 +168,7 @@ def _how(
 def _has_next_place(
     view: JobView, placing: Placing, active: str, drained: str, rules: DrainRules
 ) -> bool:
-    """Whether a standby that gives way has any legal host to go to, with room or without."""
+    """Return whether a standby that gives way has any legal host to go to, with room or without."""
     forbidden = {drained, *placing.forbidden(one_more_of(active))}
     return any(
         name not in forbidden and _is_allowed(name, rules) and rules.takes_standbys(name)
@@ -301,7 +301,7 @@ def _would_go_cold(
     unseated: Collection[str],
     rules: DrainRules,
 ) -> bool:
-    """Whether a cold drain would move as they are those that have no place by way of a standby."""
+    """Return whether a cold drain would move as they are those that have no place by way of a standby."""
 
     def may_move(pid: str) -> bool:
         legal = set(view.hosts) - placing.forbidden(pid) - {drained}

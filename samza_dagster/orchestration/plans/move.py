@@ -1,4 +1,4 @@
-"""What a placement run is going to do, decided before anything is asked. Pure."""
+"""The plan of a placement run, decided before anything is asked. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS = "samza_dagster"
 
 
 class Kind(StrEnum):
-    """What a step asks for, or waits for."""
+    """The kind of a step: a request, or a wait."""
 
     PLACE = "place"
     FAIL_OVER = "fail-over"
@@ -48,7 +48,7 @@ class UnitLimits:
         return self.catch_up.timeout_s
 
     def is_shown_by_work(self, mode: str) -> bool:
-        """Whether the lag needs no report: an active processes only with its stores restored."""
+        """Return whether the lag needs no report: an active processes only with its stores restored."""
         return self.verify_timeout_s > 0 and mode == ACTIVE
 
 
@@ -69,7 +69,7 @@ class HostRow:
 
 @dataclass(frozen=True)
 class MovePlan:
-    """One action: a processor, from where, to where; with a standby when it must make room.
+    """An action: a processor, from where, to where; with a standby when it must make room.
 
     `destination` is a host name or one of Samza's words. `coordinator`: whose word the
     job's state was when the plan was made. `kind` is `place`, `fail-over` or
@@ -111,12 +111,12 @@ class MovePlan:
 
     @property
     def stops_active(self) -> bool:
-        """Whether an active is down for a while. Of what starts a standby, only what is for a move."""
+        """Whether an active is down for a while. A plan that only starts a standby stops none."""
         moves = self.kind is not Kind.START_STANDBY or bool(self.if_it_fails)
         return moves and not self.of_standby
 
     def means(self, destination: str) -> bool:
-        """Whether a request for this destination is of this plan.
+        """Return whether a request for this destination is of this plan.
 
         STANDBY is also asked for by the name of the host that the standby has left since.
         """
@@ -125,7 +125,7 @@ class MovePlan:
         return self.destination == STANDBY and destination == self.standby_host
 
     def makes_room(self, destination: str) -> bool:
-        """Whether a standby that goes to this host is out of the processor's way."""
+        """Return whether a standby that goes to this host is out of the processor's way."""
         return destination != self.destination
 
 
@@ -268,5 +268,5 @@ def host_for_standby(
 
 
 def knows_domains(view: JobView) -> bool:
-    """Whether agents say what fails together."""
+    """Return whether agents report fault domains."""
     return any(host.fault_domain for host in view.hosts.values())

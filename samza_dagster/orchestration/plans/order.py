@@ -126,6 +126,6 @@ def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
 
 
 def paced(view: JobView) -> dict[str, StopBudget]:
-    """Whose stops of late, by anybody, have spent half of what Samza's AM lets pass."""
+    """Return processors whose recent stops, by anybody, have spent half of what Samza's AM lets pass."""
     budgets = view.stop_budgets.items()
     return {p: budget for p, budget in budgets if budget.is_low() and budget.is_ever_free}

@@ -21,7 +21,7 @@ STANDBY = "standby"
 
 @dataclass(frozen=True)
 class UnitStep:
-    """One request, or one wait: for a warm standby, or for the sign that a container works.
+    """A request or a wait: for a warm standby, or for the sign that a container works.
 
     `name` is unique among the requests of its unit; empty for that of a restart, which is the unit
     itself. `processor` may be `NEW`: the standby that the unit's step of kind `START_STANDBY` has started.
@@ -65,7 +65,7 @@ class UnitStep:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is done for one container, and why.
+    """The steps for one container, and why.
 
     `group_id` is its container group, which nothing else may touch meanwhile. `stops_active`: an
     active is down for a while. `host` is where it was when the plan was made, as incarnation
@@ -157,7 +157,7 @@ class UnitsPlan:
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """Those whose units they are, in their order."""
+        """The processors of the units, in their order."""
         return tuple(unit.processor for unit in self.units)
 
     @property

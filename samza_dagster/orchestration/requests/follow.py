@@ -1,4 +1,4 @@
-"""What an op shows of its request: its timeline and phases, and why it failed or was refused."""
+"""Metadata of an op's request: its timeline and phases, and why it failed or was refused."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def failed(
 
 
 def request_metadata(uuid: str, moments: Sequence[Moment]) -> Metadata:
-    """What every step shows of its request."""
+    """Return the metadata of a request that every step shows."""
     return {
         "request": uuid,
         "timeline": timeline_shown(moments),  # a line: what is below a table is folded away
@@ -202,7 +202,7 @@ def new_standby(active: str) -> str:
 
 
 def hosts_for(client: PlacementClient, processor: str, kind: Kind = Kind.PLACE) -> list[Row]:
-    """Of each host, whether a container may be there, or one more standby of an active, or its failover go there.
+    """Return for each host whether a container, another standby of an active, or its failover may go there.
 
     Where there is no standby to fail over to, why not and what would help.
     """

@@ -40,13 +40,13 @@ def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
 
 
 def is_of_step(uuid: str, root_run_id: str, step: str) -> bool:
-    """Whether it is the uuid of any attempt of a step."""
+    """Return whether it is the uuid of any attempt of a step."""
     return any(uuid == request_uuid(root_run_id, step, n) for n in range(MOST_ATTEMPTS))
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One status as it was read; `at_ms` by the coordinator's clock, ms since the epoch.
+    """A status as it was read; `at_ms` by the coordinator's clock, ms since the epoch.
 
     `since_request_ms` counts from the request's own time; for a request that an earlier
     run made and that was answered since, from the first status seen. `stage` is where the
@@ -152,7 +152,7 @@ class StepRequest:
         return self.timeline[-1].stage if self.timeline else ""
 
     def has_reached(self, stage: str) -> bool:
-        """Whether the action stands at this stage or beyond."""
+        """Return whether the action is at this stage or beyond."""
         return ORDER.index(self.stage) >= ORDER.index(stage)
 
     def uuid_of(self, verb: str, root_run_id: str) -> str:
@@ -163,7 +163,7 @@ class StepRequest:
 
 
 def stage_named(stage: str | None) -> str:
-    """One of `ORDER` for a stage as the coordinator names it; empty for one that isn't followed."""
+    """Return the member of `ORDER` for the coordinator's name of a stage; empty for another."""
     known = (stage or "").upper().replace("-", "_")
     return known if known in ORDER else ""
 

@@ -1,4 +1,4 @@
-"""Whether a container that was started works: one judge for moves, drains and bounces.
+"""Judge whether a started container works: one judge for moves, drains and bounces.
 
 `OwnCommits` keeps where a process's commits begin; all else is pure. How often, and for how long, is up
 to whoever asks.
@@ -92,7 +92,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Expected:
-    """What shows that a container works, each within seconds of its start; 0: it isn't waited for.
+    """The signs that a container works, each due within seconds of its start; 0: it isn't waited for.
 
     An active works when it processes. `former` is the incarnation that it must not be any more. `reports_from` is the host from which a
     standby must have told that it is there: the word of Samza's AM is that it was launched.
@@ -107,7 +107,7 @@ class Expected:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether there is a sign of its work that is waited for."""
+        """Whether a sign of its work is waited for."""
         return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
 
     def missing(self, found: ProcessorView | None, *, works: bool, lag: str = "") -> Missing | None:
@@ -158,7 +158,7 @@ class NewReports:
     def look(
         self, replicas: Sequence[ReplicaLag], execution: str, limit: int, *, shown_by_work: bool
     ) -> LagSeen:
-        """What they tell; `shown_by_work`: whoever works needs no report."""
+        """Judge these reports; `shown_by_work`: a container that works needs no report."""
         there = {(r.execution_id, r.observed_at_ms) for r in replicas}
         former = self._former = there if self._former is None else self._former
 

@@ -1,1 +1,1 @@
-"""What runs and assets show: tables, the picture of a timeline, the map of hosts and containers."""
+"""Pictures and tables of runs and assets: the timeline, the map of hosts and containers."""

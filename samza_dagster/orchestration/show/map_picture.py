@@ -143,7 +143,7 @@ def map_svg(
 
 
 def shared_domain(names: Sequence[str]) -> str:
-    """What all names end with, from a dot on, and none consists of; empty for addresses and a single host.
+    """Return the common end of all names, from a dot on; empty for addresses and a single host.
 
     Of `a-1.dc1.example.com` and `a-2.dc2.example.com` it is `.example.com`.
     """

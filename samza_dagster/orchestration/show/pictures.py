@@ -34,7 +34,7 @@ def picture(svg: str, alt: str = "picture") -> str:
 
 
 def text(x: float, y: int, size: int, said: str, more: str = "") -> str:
-    """What is `said` in a picture, with `more` attributes."""
+    """Return the text `said` in a picture, with `more` attributes."""
     return f'<text x="{x:g}" y="{y}" font-size="{size}"{more}>{escape(said)}</text>'
 
 
@@ -53,7 +53,7 @@ def legend(kinds: Sequence[tuple[str, str]], left: int, step: int) -> str:
 
 
 def svg_of(wide: int, high: int, inside: str, *, scales: bool = False) -> str:
-    """What is drawn `inside`, with its ground; one that `scales` is as wide as there is room."""
+    """Return the SVG around `inside`, with its ground; with `scales` it is as wide as there is room."""
     size = "" if scales else f' width="{wide}" height="{high}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}"{size}>{_STYLE}'

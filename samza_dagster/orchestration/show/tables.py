@@ -1,4 +1,4 @@
-"""What a run shows: the map of hosts and containers, the timeline, the seconds of each phase."""
+"""Tables of a run: the map of hosts and containers, the timeline, the seconds of each phase."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def table_within(
 
 
 def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:
-    """As many lines as fit; the last one then is `more`, with the number of the others for `{}`."""
+    """Return as many lines as fit; the last one then is `more`, with the number of the others for `{}`."""
     fit = _fitting((len(line.encode()) + 1 for line in lines), most_bytes)
     if fit == len(lines):
         return [*lines]

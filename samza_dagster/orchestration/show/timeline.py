@@ -18,7 +18,7 @@ _KIND = {"SUCCEEDED": "s", "FAILED": "d", "BAD_REQUEST": "d"}
 
 @dataclass(frozen=True)
 class Bar:
-    """One span of a line in ms since the epoch; without an end it is drawn to the last time known."""
+    """A span of a line in ms since the epoch; without an end it is drawn to the last time known."""
 
     kind: str
     begin_ms: int
@@ -28,7 +28,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """One container, or one status: its name, what stands beside it, its bars, and what stands behind them."""
+    """A container or a status: its name, the text beside it, its bars, and the text behind them."""
 
     name: str
     beside: str = ""

@@ -167,7 +167,7 @@ def quiet(judged: Judgement, observation: Observation) -> str:
 
 
 class AcknowledgeConfig(SaidConfig):
-    """Which group was looked at, by whom, and what was found."""
+    """The group that was looked at, by whom, and what was found."""
 
     processor: str = Field(
         description="Processor id; its whole group, active and standbys, is acknowledged.",

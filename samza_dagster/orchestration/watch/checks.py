@@ -90,7 +90,7 @@ Judged = tuple[Findings, CheckMemory, Mapping[str, Hysteresis]]
 
 @dataclass(frozen=True)
 class CheckTick:
-    """One tick of either sensor."""
+    """A tick of either sensor."""
 
     checks: Mapping[str, dg.AssetKey]
     """Check → its asset."""

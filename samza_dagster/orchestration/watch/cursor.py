@@ -1,4 +1,4 @@
-"""What `auto_failover` keeps from one look to the next: its cursor, and nothing beside it. Pure."""
+"""The cursor of `auto_failover`: all that it keeps from one look to the next. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samza_dagster.orchestration.versioned import Versioned
 
 
 class Kind(StrEnum):
-    """What looks bad."""
+    """The kind of trouble."""
 
     HOST_SICK = "host-sick"
     COORDINATOR_GONE = "coordinator-gone"

@@ -1,4 +1,4 @@
-"""What a check was last evaluated as, by the instance's own records."""
+"""The newest evaluations of a check, by the instance's own records."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _AM_REPLACED = (
 
 
 class FailoverVerdict(StrEnum):
-    """What becomes of one case."""
+    """The verdict on one case."""
 
     ASK = "ask"  # a run is requested
     ADVISE = "advise"
@@ -67,7 +67,7 @@ class FailoverVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One container of a suspect, what would help it, and what is to be done about it."""
+    """A container of a suspect, what would help it, and what is to be done about it."""
 
     suspect: Suspect
     processor: str
@@ -96,7 +96,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one look has led to."""
+    """The result of one look."""
 
     cursor: FailoverCursor
     advice: tuple[Decision, ...] = ()

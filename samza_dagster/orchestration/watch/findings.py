@@ -90,7 +90,7 @@ class Hysteresis:
 
 @dataclass(frozen=True, slots=True)
 class LastEvaluation:
-    """What a check was last evaluated as, and when."""
+    """A check's newest evaluation, and when it was."""
 
     fingerprint: str
     at_ms: int
@@ -119,7 +119,7 @@ class CheckMemory(Versioned):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check at one look. `recovered` are subjects that counted until now."""
+    """A check at one look. `recovered` are subjects that counted until now."""
 
     check: str
     standing: tuple[TrackedFinding, ...]
@@ -133,12 +133,12 @@ class CheckResult:
 
     @property
     def failing(self) -> tuple[TrackedFinding, ...]:
-        """What counts against it."""
+        """Findings that count against it."""
         return tuple(s for s in self.standing if s.severity != NOTE)
 
     @property
     def notes(self) -> tuple[TrackedFinding, ...]:
-        """What is said beside."""
+        """Findings that are only mentioned."""
         return tuple(s for s in self.standing if s.severity == NOTE)
 
     @property

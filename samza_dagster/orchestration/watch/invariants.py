@@ -1,4 +1,4 @@
-"""What an outsider can see of a job's invariants: from its metadata alone, whoever coordinates. Pure."""
+"""A job's invariants as an outsider sees them, from its metadata alone. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One look at a job as plain values, for the rules that judge it. Pure."""
+"""A look at a job as plain values, for the rules that judge it. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PROCESSOR = "no processor of the group is registered in ZooKeeper"
 
 @dataclass(frozen=True, slots=True)
 class ContainerSeen:
-    """One container at one look. Sums are None where one of their parts isn't known."""
+    """A container at one look. Sums are None where one of their parts isn't known."""
 
     processor_id: str
     active: bool

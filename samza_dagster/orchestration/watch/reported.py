@@ -1,4 +1,4 @@
-"""What `auto_failover` reports, and what it reads back: observations of `placement_history`."""
+"""Reports of `auto_failover`, and how they are read back: observations of `placement_history`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the component's YAML says of the sensors: bounds, defaults, units."""
+"""The sensors' settings in the component's YAML: bounds, defaults, units."""
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
@@ -88,7 +88,7 @@ class Invariants(dg.Model, dg.Resolvable):
 
 
 class LagObjective(dg.Model, dg.Resolvable):
-    """One objective. `standby` and `store` are patterns: `*`, `7-0`, `orders-*`."""
+    """An objective. `standby` and `store` are patterns: `*`, `7-0`, `orders-*`."""
 
     standby: Annotated[str, text()] = Field(
         default="*", min_length=1, max_length=128, description="Pattern of standbys' ids."

@@ -1,4 +1,4 @@
-"""What looks bad at one look, by what was followed until then: the signals of `auto_failover`. Pure."""
+"""The signals of `auto_failover`: what looks bad at one look, by what was followed before. Pure."""
 
 from __future__ import annotations
 
