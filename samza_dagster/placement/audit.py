@@ -23,7 +23,7 @@ def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> No
     group, processor_id, host = step.group, processor.processor_id, incarnation.host
     place = ownership.place_taken(group, processor_id)
     lag = None if place is None else step.lag(place.standby_id)
-    starting = ownership.starting(group, processor_id)
+    starting = ownership.starting_action(group, processor_id)
     others = {
         (other.processor_id, other.incarnation.host)
         for other in group.processors.values()
@@ -90,7 +90,7 @@ def _why(step: GroupStep, processor: Processor, host: str) -> str:
     if group.failover is not None and group.failover.active_id == processor_id:
         failover = group.failover
         return f"failover to the host of {failover.standby_id}: {failover.why}"
-    starting = ownership.starting(group, processor_id)
+    starting = ownership.starting_action(group, processor_id)
     if starting is not None:
         return f"{starting.ask.kind.value} {starting.ask.uuid} to {starting.ask.destination_host}"
     action = group.action

@@ -123,7 +123,7 @@ def start_reserved(step: GroupStep, processor_id: str) -> rules.Violation | None
     assert request.allocated_host is not None
     host = request.allocated_host
     broken = rules.violation(group, step.hosts, processor_id, host)
-    if broken is not None or rules.in_the_way(group, processor_id, host) or draft.regrouped_epoch:
+    if broken is not None or rules.obstacle(group, processor_id, host) or draft.regrouped_epoch:
         return broken
     draft.forget_lag(processor_id)
     incarnation = draft.new_incarnation(processor_id, host, request.request_id)
@@ -158,17 +158,17 @@ def stop(step: GroupStep, processor_id: str) -> None:
     step.emit(StopContainer(incarnation.execution_id, incarnation.host))
 
 
-def lives_on(step: GroupStep, processor_id: str) -> None:
+def undo_stop(step: GroupStep, processor_id: str) -> None:
     """Undo a stop that failed: the container continues as before the stop."""
     # A container that hasn't checked in keeps the rest of its time to start.
     deadline_ms = step.processor(processor_id).start_deadline_ms
     if deadline_ms is None:
-        checked_in(step, processor_id)
+        check_in(step, processor_id)
         return
     step.change(processor_id, phase=Phase.STARTING, deadline_ms=deadline_ms, start_deadline_ms=None)
 
 
-def checked_in(step: GroupStep, processor_id: str) -> None:
+def check_in(step: GroupStep, processor_id: str) -> None:
     """Record that the processor runs on its host, and forget its failed tries."""
     incarnation = step.processor(processor_id).incarnation
     assert incarnation is not None
@@ -191,7 +191,7 @@ def run(step: GroupStep, processor_id: str, incarnation: Incarnation) -> None:
     step.emit(WriteLocality(processor_id, incarnation.host))
 
 
-def start_overdue(step: GroupStep, processor_id: str) -> None:
+def stop_overdue(step: GroupStep, processor_id: str) -> None:
     """Stop an incarnation that didn't check in in time; its death leads on."""
     failures.count_failed_start(step, step.processor(processor_id))
     stop(step, processor_id)

@@ -16,7 +16,7 @@ from samza_dagster.placement.events import JobDeployed
 from samza_dagster.placement.state import Fallback, Group, Phase, Processor, Role
 
 
-def deployed(draft: Draft, event: JobDeployed) -> None:
+def begin_deployment(draft: Draft, event: JobDeployed) -> None:
     """Begin a deployment; requests under an older one fail and its containers restart.
 
     A processor that the new deployment lacks is stopped, and kept until it is dead.
@@ -53,10 +53,10 @@ def start_turns(draft: Draft) -> None:
             return
         step = draft.at(turn.group_id)
         preferred = containers.preferred_host(step, step.processor(turn.processor_id))
-        failover.go(step, turn.processor_id, preferred)
+        failover.request_preferred(step, turn.processor_id, preferred)
 
 
-def regrouping_over(draft: Draft) -> None:
+def end_regrouping(draft: Draft) -> None:
     """Allow starts again once the last owner under the older grouping has ended."""
     if not draft.regrouped_epoch:
         return

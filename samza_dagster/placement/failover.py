@@ -42,10 +42,12 @@ def recover(step: GroupStep, processor_id: str, why: str) -> None:
     if pause > 0:
         containers.wait(step, processor_id, not_before_ms=step.now_ms + pause)
         return
-    go(step, processor_id, containers.preferred_host(step, processor), why)
+    request_preferred(step, processor_id, containers.preferred_host(step, processor), why)
 
 
-def go(step: GroupStep, processor_id: str, preferred: str | None, why: str = "") -> None:
+def request_preferred(
+    step: GroupStep, processor_id: str, preferred: str | None, why: str = ""
+) -> None:
     """Request `preferred` when it is legal now; else try the next fallback."""
     # It waits for room there only if no standby could take over at once.
     if preferred is None or rules.violation(step.group, step.hosts, processor_id, preferred):
@@ -98,7 +100,7 @@ def begin(step: GroupStep, active_id: str, why: str, tried: tuple[str, ...] = ()
         step.change(active_id, sought=(*sought, standby_id))
     if standby.phase in (Phase.STARTING, Phase.RUNNING):
         containers.stop(step, standby_id)
-        start = ownership.starting(step.group, active_id)
+        start = ownership.starting_action(step.group, active_id)
         if start is not None:
             step.put_action(start.evolve(stopped=(*start.stopped, standby_id)))
     # Without a process of the standby, another container may hold the room: don't wait for it.
@@ -118,7 +120,7 @@ def look_again(step: GroupStep) -> None:
             continue
         if step.group.failover is not None or active.last_seen_host is None:
             return
-        start = ownership.starting(step.group, active_id)
+        start = ownership.starting_action(step.group, active_id)
         if start is not None and start.ask.kind is not RequestKind.FAIL_OVER:
             return
         tried = active.sought
@@ -145,14 +147,14 @@ def abandon(step: GroupStep, why: str) -> None:
         step.emit(ReleaseResource(request.request_id))
         step.change(active_id, request=None)
     next_fallback(step, active_id, why, failover.tried)
-    start = ownership.starting(step.group, active_id)
+    start = ownership.starting_action(step.group, active_id)
     if start is None or start.ask.kind is not RequestKind.FAIL_OVER or step.group.failover:
         return
     message = f"{texts.NO_PLACE} the place of {failover.standby_id}: {why}"
     responses.progress(step, start, message)
 
 
-def waits_for(group: Group, standby: Processor) -> bool:
+def is_awaiting(group: Group, standby: Processor) -> bool:
     """Return whether a failover waits for the death of this standby's process."""
     failing_over = group.failover
     if failing_over is None or failing_over.standby_id != standby.processor_id:

@@ -50,7 +50,7 @@ def excluded(step: GroupStep, processor_id: str, *leave_out: str) -> set[str]:
     return step.forbidden_hosts(processor_id) | full_hosts(step) | {*leave_out}
 
 
-def full(step: GroupStep, request: ResourceRequest, host: str) -> Violation | None:
+def full_violation(step: GroupStep, request: ResourceRequest, host: str) -> Violation | None:
     """Return the violation when the chosen host has become full since the request."""
     # A named host counts from the beginning.
     if request.host is not None or host not in full_hosts(step):
@@ -66,7 +66,7 @@ def choosing(draft: Draft) -> list[ResourceRequest]:
     return [it for it in requests if it and it.host is None and it.allocated_host is None]
 
 
-def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
+def reason_to_wait(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
     """Return why a request that touches these hosts has to wait; None when it may begin.
 
     `excluded` are the hosts that it may not choose; None: it chooses none. A request waits while
@@ -147,7 +147,7 @@ def _why_left_out(step: GroupStep, processor_id: str, request: ResourceRequest, 
     if own is not None and own.incarnation is not None and own.incarnation.host == host:
         return f"{host}: {processor_id} is there, and another host was asked for"
     broken = rules.violation(step.group, step.hosts, processor_id, host)
-    broken = broken or full(step, request, host)
+    broken = broken or full_violation(step, request, host)
     if broken is None:
         return f"{host}: free by now, it wasn't as the request was made; ask again"
     return f"{host}: {broken.rule}: {broken.seen}; {broken.change}"

@@ -44,7 +44,7 @@ from samza_dagster.placement.state import (
 )
 
 
-def registered(draft: Draft, event: HostRegistered) -> None:
+def register_host(draft: Draft, event: HostRegistered) -> None:
     """Compare a host's journal with the state.
 
     Only the journal of an incarnation's start can prove by absence that the incarnation is dead.
@@ -64,7 +64,7 @@ def registered(draft: Draft, event: HostRegistered) -> None:
     for group_id in draft.index.groups_on(host):
         step = draft.at(group_id)
         _ask_for_what_is_held(step, host)
-        current |= _orphans_back(step, host, event.execution_ids)
+        current |= _take_back_or_stop(step, host, event.execution_ids)
         # The last of its orphans may be gone, and the group with it.
         for processor in () if step.found is None else step.found.processors.values():
             incarnation = processor.incarnation
@@ -82,7 +82,7 @@ def _compare(
 ) -> None:
     """Apply the host's journal to a processor's incarnation there."""
     processor_id, host = processor.processor_id, incarnation.host
-    if not listed and not journal.know(step.hosts, incarnation):
+    if not listed and not journal.is_authoritative(step.hosts, incarnation):
         _lose(step, processor, leases.over_ms(step.limits, step.now_ms))
         return
     # From now on this journal alone can prove its end, also when the journal lacks it: any later
@@ -97,10 +97,10 @@ def _compare(
     elif processor.phase is Phase.STARTING:
         step.emit(containers.start_command(processor_id, incarnation))
     else:
-        processes.died(step, processor_id, f"{host}'s journal lacks it")
+        processes.note_death(step, processor_id, f"{host}'s journal lacks it")
 
 
-def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
+def lose_host(draft: Draft, host: str, last_grant_ms: int) -> None:
     """Turn the incarnations of a silent host into orphans; no new container starts there."""
     known = draft.hosts.get(host) or Host(host)
     draft.put_host(known.evolve(alive=False, registered=False))
@@ -108,13 +108,13 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
     for group_id in draft.index.groups_on(host):
         draft.unsettled.add(group_id)
         step = draft.at(group_id)
-        _lost_again(step, host, lease_ends_ms)
+        _limit_leases(step, host, lease_ends_ms)
         for processor_id in step.group.processors:
             processor = step.group.processors.get(processor_id)
             incarnation = None if processor is None else processor.incarnation
             if processor is not None and incarnation is not None and incarnation.host == host:
                 _lose(step, processor, lease_ends_ms)
-        leases_over(step)  # for orphans of an earlier loss
+        end_leases(step)  # for orphans of an earlier loss
         action = step.action
         held = isinstance(action, Move) and action.stage is Stage.HELD
         # A reservation on a lost host is no reason to stop a container.
@@ -122,7 +122,7 @@ def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
             moves.give_up(step, action, texts.host_lost(host))
 
 
-def unregistered_too_long(draft: Draft) -> None:
+def lose_unregistered(draft: Draft) -> None:
     """Mark hosts lost that haven't registered with this coordinator within the limit."""
     # All are marked before anything follows, so that none becomes another's destination.
     latest_ms = draft.now_ms - draft.limits.host_timeout_ms
@@ -131,7 +131,7 @@ def unregistered_too_long(draft: Draft) -> None:
     for host in silent:
         draft.put_host(host.evolve(alive=False))
     for host in silent:
-        lost(draft, host.host, host.silent_since_ms)
+        lose_host(draft, host.host, host.silent_since_ms)
 
 
 def _ask_for_what_is_held(step: GroupStep, host: str) -> None:
@@ -158,17 +158,17 @@ def _lose(step: GroupStep, processor: Processor, lease_ends_ms: int) -> None:
         lease_ends_ms,
         ran=processor.phase is Phase.RUNNING,
         fencing=fencing,
-        elsewhere=journal.machine_is_another(step.hosts, incarnation),
+        elsewhere=journal.is_on_replaced_machine(step.hosts, incarnation),
     )
     if fencing:
         step.emit(_fence_command(orphan))
     step.add_orphan(orphan)
     containers.lose_process(step, processor, processor.last_end)
-    leases_over(step)  # first, because the next step chooses among the hosts
-    processes.ended(step, processor, lost=True)
+    end_leases(step)  # first, because the next step chooses among the hosts
+    processes.note_end(step, processor, lost=True)
 
 
-def _orphans_back(step: GroupStep, host: str, execution_ids: frozenset[str]) -> set[str]:
+def _take_back_or_stop(step: GroupStep, host: str, execution_ids: frozenset[str]) -> set[str]:
     """Take back or stop each orphan of a host that registered; return their execution ids."""
     # An orphan of another journal has no lease, and no agent that could stop it.
     back: set[str] = set()
@@ -178,10 +178,10 @@ def _orphans_back(step: GroupStep, host: str, execution_ids: frozenset[str]) -> 
             continue
         back.add(execution_id)
         in_journal = execution_id in execution_ids
-        if not in_journal and not journal.know(step.hosts, before.incarnation):
-            _replaced(step, before)
+        if not in_journal and not journal.is_authoritative(step.hosts, before.incarnation):
+            _stop_leases(step, before)
             continue
-        orphan = _entered(step, before)
+        orphan = _enter(step, before)
         if in_journal and _may_be_taken_back(step, orphan):
             _take_back(step, orphan)
             continue
@@ -192,7 +192,7 @@ def _orphans_back(step: GroupStep, host: str, execution_ids: frozenset[str]) -> 
     return back
 
 
-def _lost_again(step: GroupStep, host: str, lease_ends_ms: int) -> None:
+def _limit_leases(step: GroupStep, host: str, lease_ends_ms: int) -> None:
     """End the leases of orphans on a host that fell silent once more."""
     for orphan in step.group.orphans:
         if orphan.incarnation.host == host and orphan.lease_ends_ms is None:
@@ -241,9 +241,9 @@ def _may_be_taken_back(step: GroupStep, orphan: Orphan) -> bool:
     )
 
 
-def orphan_alive(step: GroupStep, orphan: Orphan, *, checked_in: bool) -> None:
+def note_orphan_alive(step: GroupStep, orphan: Orphan, *, checked_in: bool) -> None:
     """Take back an orphan that its returned host reports alive, if it may be; else stop it."""
-    orphan = _entered(step, orphan)
+    orphan = _enter(step, orphan)
     host = orphan.incarnation.host
     known = step.hosts.get(host)
     back = known is not None and known.alive and known.registered
@@ -254,11 +254,11 @@ def orphan_alive(step: GroupStep, orphan: Orphan, *, checked_in: bool) -> None:
         _take_back(step, orphan)
 
 
-def orphan_dead(step: GroupStep, orphan: Orphan, evidence: str) -> None:
+def bury_orphan(step: GroupStep, orphan: Orphan, evidence: str) -> None:
     """Free an orphan's host for its group and its processor for any host: it was seen dead."""
     # Without the orphan in its journal, an agent can't have seen the orphan's death.
     incarnation = orphan.incarnation
-    if not journal.know(step.hosts, incarnation):
+    if not journal.is_authoritative(step.hosts, incarnation):
         return
     last_end = orphan.end
     if orphan.ended is None:
@@ -274,13 +274,13 @@ def orphan_dead(step: GroupStep, orphan: Orphan, evidence: str) -> None:
     )
 
 
-def orphan_fenced(step: GroupStep, orphan: Orphan) -> None:
+def end_fenced(step: GroupStep, orphan: Orphan) -> None:
     """Record that the brokers refuse an orphan, so that it owns nothing, alive or not."""
     if orphan.fencing and orphan.ended is None:
         _end(step, orphan, Ended.FENCED, "the brokers refuse its principal")
 
 
-def leases_over(step: GroupStep) -> None:
+def end_leases(step: GroupStep) -> None:
     """End the group's orphans that are past their lease."""
     # A lease bounds the overlap with a host that was frozen, but can't exclude it. A fence can,
     # so a commanded fence is awaited and commanded again.
@@ -308,17 +308,17 @@ def _end(step: GroupStep, orphan: Orphan, how: Ended, evidence: str) -> End | No
     return newest
 
 
-def _replaced(step: GroupStep, orphan: Orphan) -> None:
+def _stop_leases(step: GroupStep, orphan: Orphan) -> None:
     """Stop an orphan's leases, because its host registered with another journal."""
     ends_ms = orphan.lease_ends_ms
     if ends_ms is None:
         ends_ms = leases.over_ms(step.limits, step.now_ms)
-    elsewhere = journal.machine_is_another(step.hosts, orphan.incarnation)
+    elsewhere = journal.is_on_replaced_machine(step.hosts, orphan.incarnation)
     if (ends_ms, elsewhere) != (orphan.lease_ends_ms, orphan.elsewhere):
         step.put_orphan(orphan.evolve(lease_ends_ms=ends_ms, elsewhere=elsewhere))
 
 
-def _entered(step: GroupStep, orphan: Orphan) -> Orphan:
+def _enter(step: GroupStep, orphan: Orphan) -> Orphan:
     """Return the orphan as an entry of its host's present journal."""
     incarnation = journal.entered(step.hosts, orphan.incarnation)
     if incarnation is orphan.incarnation and not orphan.elsewhere:
@@ -350,8 +350,8 @@ def _take_back(step: GroupStep, orphan: Orphan) -> None:
     step.drop_orphan(orphan)
     containers.drop_request(step, processor_id)
     containers.run(step, processor_id, incarnation)
-    if ownership.fails_over(step.group, processor_id):
+    if ownership.is_failing_over(step.group, processor_id):
         failover.call_off(step)
-    start = ownership.starting(step.group, processor_id)
+    start = ownership.starting_action(step.group, processor_id)
     if start is not None:
-        moves.came_back(step, start, incarnation.host)
+        moves.fail_returned(step, start, incarnation.host)

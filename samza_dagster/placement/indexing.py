@@ -152,14 +152,14 @@ def summarise(group: Group) -> Summary:
             hosts.append(incarnation.host)
             ids += (incarnation.execution_id, incarnation.request_id)
         if phase is _WAITING:
-            if not ownership.awaits_reservation(group, pid):
+            if not ownership.is_awaiting_reservation(group, pid):
                 standby = processor.role is Role.STANDBY
                 since = processor.waiting_since_ms
                 due_ms = processor.not_before_ms
                 turns.append(
                     Turn(processor.attempts, standby, since, len(pid), group.group_id, pid, due_ms)
                 )
-        elif phase in _PHASES_OF_A_START and not ownership.starting(group, pid):
+        elif phase in _PHASES_OF_A_START and not ownership.starting_action(group, pid):
             # A processor that waits for a lease or a fence starts nothing, so it delays no other.
             waits = phase is _RESERVED and ownership.owning_orphan(group, pid) is not None
             starting += not waits

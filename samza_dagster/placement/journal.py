@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from samza_dagster.placement.state import Host, Incarnation
 
 
-def know(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
+def is_authoritative(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
     """Return whether the agent of the incarnation's host has the journal of its start.
 
     The agent's reports then count, and an incarnation that the journal lacks doesn't exist. An
@@ -22,7 +22,7 @@ def know(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
     return known is None or incarnation.journal in ("", known.journal)
 
 
-def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
+def is_on_replaced_machine(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
     """Return whether the incarnation can't be on the machine that has its host's name now.
 
     That machine was booted since, or is another one: journal and boot id both differ.
@@ -32,7 +32,7 @@ def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> b
         known is not None
         and "" not in (incarnation.boot_id, known.boot_id)
         and incarnation.boot_id != known.boot_id
-        and not know(hosts, incarnation)
+        and not is_authoritative(hosts, incarnation)
     )
 
 

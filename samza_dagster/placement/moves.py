@@ -110,7 +110,7 @@ def give_way(step: GroupStep, swap: Swap) -> None:
     containers.stop(step, standby_id)
 
 
-def standby_ended(step: GroupStep, swap: Swap) -> None:
+def follow_standby_end(step: GroupStep, swap: Swap) -> None:
     """Continue after the standby's end; FAILED if it ended before its stop."""
     standby_id, request = swap.place.standby_id, swap.request
     if swap.stage is Stage.RESERVING_STANDBY:
@@ -126,10 +126,10 @@ def standby_ended(step: GroupStep, swap: Swap) -> None:
     _reserve(step, swap.ask, swap.source_host, swap)
 
 
-def standby_stop_failed(step: GroupStep, swap: Swap) -> None:
+def fail_standby_stop(step: GroupStep, swap: Swap) -> None:
     """Fail the swap, because the standby runs on; an active that is down goes to its fallback."""
     standby_id = swap.place.standby_id
-    containers.lives_on(step, standby_id)
+    containers.undo_stop(step, standby_id)
     spared = swap.evolve(stopped=without(swap.stopped, standby_id))
     give_up(step, spared, texts.stop_failed(swap.place.host))
 
@@ -155,7 +155,7 @@ def _reserve(step: GroupStep, ask: PlacementAsk, source: str, swap: Swap | None 
     containers.ask(step, ask.processor_id, request)
 
 
-def held(step: GroupStep, move: Move, host: str) -> None:
+def use_reservation(step: GroupStep, move: Move, host: str) -> None:
     """Continue with a held destination: wait for the commit, or stop the container."""
     ask = move.ask
     if step.processor(ask.processor_id).incarnation is None:
@@ -168,7 +168,7 @@ def held(step: GroupStep, move: Move, host: str) -> None:
         _stop(step, move)
 
 
-def committed(step: GroupStep, move: Move) -> None:
+def commit(step: GroupStep, move: Move) -> None:
     """Record the commit; continue at once if the reservation is confirmed, otherwise when it is."""
     move = move.evolve(committed=True)
     step.put_action(move)
@@ -176,7 +176,7 @@ def committed(step: GroupStep, move: Move) -> None:
         _stop(step, move)
 
 
-def confirmed(step: GroupStep, move: Move) -> None:
+def confirm(step: GroupStep, move: Move) -> None:
     """Record that the cluster confirmed the reservation again; continue if it is committed."""
     move = move.evolve(request=move.request.evolve(confirmed=True))
     step.put_action(move)
@@ -184,7 +184,7 @@ def confirmed(step: GroupStep, move: Move) -> None:
         _stop(step, move)
 
 
-def hold_expired(step: GroupStep, move: Move) -> None:
+def expire_hold(step: GroupStep, move: Move) -> None:
     """Fail a move without a commit or confirmation in time; the container is untouched."""
     host = move.request.allocated_host
     why = f"the reservation on host {host} was not committed in time"
@@ -202,7 +202,7 @@ def give_up(step: GroupStep, action: Swap | Move | SpinUp, message: str) -> None
         fall_back(step, action, message)
 
 
-def not_reserved(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str) -> None:
+def fail_reservation(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str) -> None:
     """Fail an action without a destination; a container that is down goes to its fallback."""
     message = texts.expired(why)
     if isinstance(action, SpinUp) or not _is_down(step, action):
@@ -224,16 +224,16 @@ def _stop(step: GroupStep, move: Move) -> None:
     containers.stop(step, processor_id)
 
 
-def stop_failed(step: GroupStep, action: Move | Restart) -> None:
+def fail_stop(step: GroupStep, action: Move | Restart) -> None:
     """Fail the action, because the container survived its stop; release the reservation."""
     processor_id = action.ask.processor_id
     responses.give_back(step, action)
-    containers.lives_on(step, processor_id)
+    containers.undo_stop(step, processor_id)
     spared = action.evolve(stopped=without(action.stopped, processor_id))
     responses.fail(step, spared, texts.stop_failed(action.source_host))
 
 
-def ended(step: GroupStep, action: Moving, before: Processor) -> None:
+def follow_end(step: GroupStep, action: Moving, before: Processor) -> None:
     """Continue after the container's end; `before` is the processor as it was."""
     # A container that ended without a stop starts at its destination as soon as that is held. This
     # holds also while the displaced standby stops, which has the only other copy of its state.
@@ -243,7 +243,7 @@ def ended(step: GroupStep, action: Moving, before: Processor) -> None:
             failures.count_death(step, processor_id)
         case Move() if action.stage is Stage.RESERVING and not action.ask.hold:
             failures.count_death(step, processor_id)
-            _wait_no_longer(step, action)
+            _shorten_wait(step, action)
         case Swap() | Move() if action.stage is not Stage.STOPPING:
             failures.count_death(step, processor_id)
             responses.give_back(step, action)
@@ -262,7 +262,7 @@ def ended(step: GroupStep, action: Moving, before: Processor) -> None:
             pass
 
 
-def _wait_no_longer(step: GroupStep, move: Move) -> None:
+def _shorten_wait(step: GroupStep, move: Move) -> None:
     """Limit the request's wait to a fallback's, because the container is down from now on."""
     latest_ms = step.now_ms + step.limits.request_timeout_ms + containers.REQUEST_MARGIN_MS
     request = move.request.evolve(deadline_ms=min(move.request.deadline_ms, latest_ms))
@@ -299,7 +299,7 @@ def _start_on_its_own_host(step: GroupStep, restart: Restart) -> None:
     containers.wait_for(step, ask.processor_id, request)
 
 
-def refused(step: GroupStep, start: Start, broken: rules.Violation) -> None:
+def refuse_host(step: GroupStep, start: Start, broken: rules.Violation) -> None:
     """Go to the fallback, because the held host became illegal before the start."""
     if broken.rule in (rules.SAME_HOST, rules.SAME_DOMAIN):
         fall_back(step, start, texts.constraints_now(broken.host))
@@ -307,7 +307,7 @@ def refused(step: GroupStep, start: Start, broken: rules.Violation) -> None:
         fall_back(step, start, _start_failed(step, start, broken.host))
 
 
-def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
+def complete(step: GroupStep, start: Start, *, failed_over: bool) -> None:
     """Succeed, because the container runs; a fail-over succeeds only in a standby's place."""
     processor_id = start.ask.processor_id
     incarnation = step.processor(processor_id).incarnation
@@ -323,7 +323,7 @@ def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
         responses.succeed(step, start, texts.started(host), (processor_id, host))
 
 
-def came_back(step: GroupStep, start: Start | SpinUp, host: str) -> None:
+def fail_returned(step: GroupStep, start: Start | SpinUp, host: str) -> None:
     """Fail the action, because the lost host returned with the container running."""
     stopped = without(start.stopped, subject_of(start))
     why = f"host {host} came back with the container running; it runs on there"
@@ -338,7 +338,7 @@ def fall_back(step: GroupStep, action: Moving, message: str) -> None:
     source = action.source_host if step.limits.host_affinity else None
     fallback = Fallback(action.ask, action.source_host, bool(source), stopped=action.stopped)
     responses.fall_back(step, fallback, message)
-    failover.go(step, action.ask.processor_id, source, "a placement action failed")
+    failover.request_preferred(step, action.ask.processor_id, source, "a placement action failed")
     follow_fallback(step)
 
 

@@ -55,7 +55,7 @@ def bearer(group: Group, execution_id: str) -> Orphan | Processor | None:
     return None
 
 
-def starting(group: Group, processor_id: str) -> Start | SpinUp | None:
+def starting_action(group: Group, processor_id: str) -> Start | SpinUp | None:
     """Return the group's action when it waits for this processor to start."""
     action = group.action
     match action:
@@ -67,12 +67,12 @@ def starting(group: Group, processor_id: str) -> Start | SpinUp | None:
             return None
 
 
-def fails_over(group: Group, processor_id: str) -> bool:
+def is_failing_over(group: Group, processor_id: str) -> bool:
     """Return whether the group's failover is about this active."""
     return group.failover is not None and group.failover.active_id == processor_id
 
 
-def displacing(group: Group, standby_id: str) -> Swap | None:
+def displacing_swap(group: Group, standby_id: str) -> Swap | None:
     """Return the action that is displacing this standby, until the standby's end."""
     action = group.action
     if isinstance(action, Swap) and action.place.standby_id == standby_id:
@@ -86,7 +86,7 @@ def is_down(group: Group, processor_id: str) -> bool:
     return processor is not None and processor.incarnation is None
 
 
-def awaits_reservation(group: Group, processor_id: str) -> bool:
+def is_awaiting_reservation(group: Group, processor_id: str) -> bool:
     """Return whether an action already reserves or clears the next place of this down processor."""
     action = group.action
     return (

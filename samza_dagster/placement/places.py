@@ -136,7 +136,7 @@ def _unfit(
     broken = rules.violation(_without(group, standby), hosts, active.processor_id, host)
     # Other members in the standby's fault domain share it already, while the standby is there.
     if broken is not None and broken.rule == rules.SAME_DOMAIN and standby.incarnation is not None:
-        return rules.lost(hosts, host)
+        return rules.lost_violation(hosts, host)
     return broken
 
 

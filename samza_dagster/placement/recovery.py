@@ -28,7 +28,7 @@ from samza_dagster.placement.state import (
 )
 
 
-def restarted(draft: Draft, at_ms: int) -> None:
+def repeat_commands(draft: Draft, at_ms: int) -> None:
     """Repeat every outstanding command and the last response of everything in flight.
 
     Deadlines restart: time without a coordinator is no processor's failure, and this leader's

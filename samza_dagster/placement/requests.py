@@ -40,7 +40,7 @@ from samza_dagster.placement.state import (
 REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
-def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
+def receive(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
     """Take a request off the stream: delete it, and answer it unless it is stale or known."""
     # A stopped container must be able to start again: begin nothing while it couldn't.
     draft.emit(DeleteRequest(ask.uuid, ask.own))
@@ -102,7 +102,7 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
         held_back = 0
 
 
-def failed_over_already(step: GroupStep, active_id: str) -> None:
+def fail_needless_failovers(step: GroupStep, active_id: str) -> None:
     """Fail the queued fail-overs of an active that has failed over by itself."""
     # Such a request would move a healthy active onto a standby that has only started to follow.
     incarnation = step.processor(active_id).incarnation
@@ -225,7 +225,7 @@ def _waits_for_hosts(step: GroupStep, ask: PlacementAsk) -> str | None:
         touched.update(() if place is None else (place.host,))
     elif ask.destination_host not in naming.DESTINATION_WORDS:
         touched.add(ask.destination_host)  # a stop has "", which nothing touches
-    return host_limit.why_not(step.draft, touched, _not_to_choose(step, ask))
+    return host_limit.reason_to_wait(step.draft, touched, _not_to_choose(step, ask))
 
 
 def _not_to_choose(step: GroupStep, ask: PlacementAsk) -> set[str] | None:
@@ -260,9 +260,9 @@ def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
     step, uuid = draft.of_id(ask.refers_to), ask.refers_to
     action = None if step is None else step.action
     if step is not None and action is not None and action.ask.uuid == uuid:
-        refusal = _of_action(step, action, ask)
+        refusal = _control_action(step, action, ask)
     elif step is not None and any(queued.uuid == uuid for queued in step.group.queue):
-        refusal = _of_queued(step, ask)
+        refusal = _control_queued(step, ask)
     else:
         seen = f"request {uuid} is neither queued nor in flight"
         refusal = texts.refusal("request-under-way", seen, "name one that is, or ask anew")
@@ -275,7 +275,7 @@ def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
         responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(uuid, released=released))
 
 
-def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None:
+def _control_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None:
     """Commit an action or give it up; return why not."""
     uuid, hold = action.ask.uuid, action.ask.hold
     if ask.kind is RequestKind.COMMIT:
@@ -283,7 +283,7 @@ def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None
             change = "wait for its end" if hold else "ask with hold for one that waits"
             seen = f"request {uuid} is {action.stage}, it waits for no commit"
             return texts.refusal("held-for-commit", seen, change)
-        moves.committed(step, action)
+        moves.commit(step, action)
         return None
     if not isinstance(action, (Swap, Move, SpinUp)) or action.stage not in REVOCABLE:
         begun, change = _begun(step.group, action)
@@ -293,7 +293,7 @@ def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None
     return None
 
 
-def _of_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
+def _control_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
     """Drop a queued request; return why not."""
     uuid = ask.refers_to
     if ask.kind is RequestKind.COMMIT:

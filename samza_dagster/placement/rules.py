@@ -93,9 +93,11 @@ def violation(
         return held()
     place = ownership.place_taken(group, processor_id)
     if place is not None and host == place.host:
-        return lost(hosts, host)
+        return lost_violation(hosts, host)
     near = _neighbours(group, processor_id, taken)
-    return lost(hosts, host) or _same_domain(hosts, {n: taken[n] for n in taken if n in near}, host)
+    return lost_violation(hosts, host) or _same_domain(
+        hosts, {n: taken[n] for n in taken if n in near}, host
+    )
 
 
 def forbidden_hosts(
@@ -111,7 +113,7 @@ def forbidden_hosts(
     return forbidden
 
 
-def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
+def obstacle(group: Group, processor_id: str, host: str) -> str | None:
     """Return what must be known dead before `processor_id` starts on `host`; None for nothing.
 
     Invariants 2 and 3: the standby that leaves its store, and the processor's own earlier
@@ -129,7 +131,7 @@ def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
     return None
 
 
-def lost(hosts: Mapping[str, Host], host: str) -> Violation | None:
+def lost_violation(hosts: Mapping[str, Host], host: str) -> Violation | None:
     """Return the violation when `host` is known and silent."""
     known = hosts.get(host)
     if known is None or known.alive:

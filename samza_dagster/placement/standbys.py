@@ -55,7 +55,7 @@ def begin_start(step: GroupStep, ask: PlacementAsk) -> None:
     containers.ask(step, standby_id, request)
 
 
-def held(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) -> None:
+def start_on(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) -> None:
     """Add the standby to the group on its held place, and start it there."""
     standby_id = spin_up.standby_id
     chosen = host if request.host is None else None
@@ -75,7 +75,7 @@ def held(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) 
     containers.hold(step, standby_id, request, host)
 
 
-def checked_in(step: GroupStep, spin_up: SpinUp) -> None:
+def complete_start(step: GroupStep, spin_up: SpinUp) -> None:
     """Succeed, because the standby runs."""
     standby_id = spin_up.standby_id
     incarnation = step.processor(standby_id).incarnation
@@ -84,7 +84,7 @@ def checked_in(step: GroupStep, spin_up: SpinUp) -> None:
     responses.succeed(step, spin_up, message, (standby_id, incarnation.host))
 
 
-def start_failed(step: GroupStep, spin_up: SpinUp, host: str) -> None:
+def fail_start(step: GroupStep, spin_up: SpinUp, host: str) -> None:
     """Fail, and remove the standby, because it has no process."""
     standby_id = spin_up.standby_id
     step.remove_processor(standby_id)
@@ -100,7 +100,7 @@ def begin_stop(step: GroupStep, ask: PlacementAsk) -> None:
         stop = StopStandby(ask, None, stopping_already=False)
         responses.progress(step, stop, texts.STANDBY_STOP_IN_PROGRESS)
         containers.drop_request(step, processor_id)
-        stopped(step, stop)
+        complete_stop(step, stop)
         return
     stopping = standby.phase is Phase.STOPPING
     stop = StopStandby(ask, standby.incarnation.host, stopping, stopped=(processor_id,))
@@ -110,7 +110,7 @@ def begin_stop(step: GroupStep, ask: PlacementAsk) -> None:
         containers.stop(step, processor_id)
 
 
-def stopped(step: GroupStep, stop: StopStandby) -> None:
+def complete_stop(step: GroupStep, stop: StopStandby) -> None:
     """Succeed, and remove the standby, because it has no process."""
     processor_id = stop.ask.processor_id
     step.emit(DeleteLocality(processor_id))
@@ -118,24 +118,24 @@ def stopped(step: GroupStep, stop: StopStandby) -> None:
     responses.succeed(step, stop, texts.standby_stopped(processor_id))
 
 
-def stop_failed(step: GroupStep, stop: StopStandby) -> None:
+def fail_stop(step: GroupStep, stop: StopStandby) -> None:
     """Fail, because the standby survived its stop; it is a member again."""
     # A stop that had another reason before (its start was overdue, it stalled, a new deployment)
     # continues.
     processor_id = stop.ask.processor_id
     step.change(processor_id, wanted=True)
     if not stop.stopping_already:
-        containers.lives_on(step, processor_id)
+        containers.undo_stop(step, processor_id)
     responses.fail(step, stop.evolve(stopped=()), texts.stop_failed(stop.source_host))
 
 
-def lost(step: GroupStep, stop: StopStandby) -> None:
+def fail_lost(step: GroupStep, stop: StopStandby) -> None:
     """Fail, because the host fell silent before the standby's death was seen; keep the member."""
     step.change(stop.ask.processor_id, wanted=True)
     responses.fail(step, stop, texts.host_lost(stop.source_host))
 
 
-def stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
+def restart_stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
     """Stop a standby that has applied nothing for `for_ms`, so that it starts again.
 
     This counts as a failure. The standby is left alone while its active is down or anything else

@@ -62,7 +62,7 @@ def test_nobody_starts_beside_what_may_own_its_tasks_or_hold_its_store() -> None
                     for other in group.processors.values()
                     if other.incarnation is not None and other.incarnation.host == host
                 ]
-                told = rules.in_the_way(group, pid, host)
+                told = rules.obstacle(group, pid, host)
                 assert (told is not None) == bool(own or here), (group, pid, host)
 
 

@@ -124,7 +124,7 @@ def test_a_request_waits_where_it_would_leave_too_few_turns(
         and turns.left(frozenset(r.excluded_hosts), touched) - chooses < len(open_)
         for r in open_
     )
-    why = host_limit.why_not(
+    why = host_limit.reason_to_wait(
         turns.draft(), set(touched), None if excluded is None else set(excluded)
     )
     assert (why is not None) == bool(full or crowded or robs)
@@ -144,6 +144,6 @@ def test_a_chosen_host_is_held_against_the_other_groups_alone(
     draft = turns.draft()
     full = {name for name in (*HOSTS, UNKNOWN) if turns.touching(name, group) >= turns.limit}
     assert host_limit.full_hosts(draft.at(str(group))) == full
-    broken = host_limit.full(draft.at(str(group)), request(asked, frozenset(), None), host)
+    broken = host_limit.full_violation(draft.at(str(group)), request(asked, frozenset(), None), host)
     assert (broken is not None) == (asked is None and host in full)
     assert broken is None or broken.host == host
