@@ -19,8 +19,7 @@ def interrupts_raise(*numbers: signal.Signals) -> None:
     thread.
     """
     # Not by `signal.default_int_handler`: its exception has no value yet, and confluent_kafka loses
-    # it
-    # in a callback ("error return without exception set", 2.16 on Python 3.11).
+    # it in a callback ("error return without exception set", 2.16 on Python 3.11).
     for number in numbers:
         signal.signal(number, _interrupt)
 
@@ -77,7 +76,6 @@ class _SentAgain:
 def ignored_interrupts_come_again() -> None:
     """Send SIGINT again whenever Python ignored its handler's exception, from now on."""
     # Python ignores exceptions within a destructor or a weak reference's callback ("Exception
-    # ignored
-    # in"): a run that Dagster terminates would continue and hold its place.
+    # ignored in"): a run that Dagster terminates would continue and hold its place.
     if not isinstance(sys.unraisablehook, _SentAgain):
         sys.unraisablehook = _SentAgain(sys.unraisablehook)

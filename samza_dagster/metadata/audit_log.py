@@ -37,7 +37,7 @@ def decode_entry(topic: str, record: TopicRecord) -> AuditRecord:
         raise MalformedRecord(
             "read the audit history",
             seen=f"{where}: a value that is no JSON",
-            fix="find out who wrote it: only the leading coordinator may write to this topic",
+            fix="find the process that wrote it: only the leading coordinator may write to this topic",
         ) from error
     return audit_from_json(value, where)
 

@@ -130,10 +130,9 @@ class Authorizer:
         `ignore` is the code of an error that doesn't count.
         """
         # librdkafka (2.16) sends the request to the broker that it takes for the controller, and
-        # waits
-        # the whole time, even when that broker is gone and another is the controller. So the kept
-        # client
-        # has half of the time, and a new one, which looks the controller up, has the other half.
+        # waits the whole time, even when that broker is gone and another is the controller. So the
+        # kept client has half of the time, and a new one, which looks the controller up, has the
+        # other half.
         within_s = self._deadline_s / 2
 
         def once() -> list[Any]:

@@ -127,8 +127,7 @@ def _stream(connection: Connection, ours: str | None) -> Deployed:
 def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
     """Return the deployment by a coordinator stream. An unreadable record hides no other one."""
     # A job with an unreadable run id stays ours if it ever was, else it is another's: an
-    # Application
-    # Master that deploys the job writes a readable one.
+    # Application Master that deploys the job writes a readable one.
     config: dict[str, str] = {}
     unread: set[str] = set()
     for key, raw in store.all(SET_CONFIG).items():

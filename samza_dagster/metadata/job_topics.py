@@ -334,9 +334,8 @@ def _answers(
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
     """Return the brokers' answers by key, and the errors of the others, within `ANSWER_S`."""
     # A request that seems lost is repeated once by a new client, which has to look the leaders up.
-    # It
-    # is repeated further where a broker doesn't know yet the epoch in which it leads, as just after
-    # it was fenced.
+    # It is repeated further where a broker doesn't know yet the epoch in which it leads, as just
+    # after it was fenced.
     found: dict[_Key, Any] = {}
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S

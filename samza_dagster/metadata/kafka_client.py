@@ -211,8 +211,7 @@ class KafkaCluster:
 def end_admin(admin: AdminClient | None) -> None:
     """End a client that is kept beyond a `with`."""
     # Never leave it to its destructor, which loses an exception of a signal's handler: the Ctrl-C
-    # of
-    # a command, the termination of a run (confluent_kafka 2.16).
+    # of a command, the termination of a run (confluent_kafka 2.16).
     if admin is not None:
         admin.__exit__(None, None, None)
 
@@ -277,8 +276,7 @@ def is_passing(error: KafkaError) -> bool:
 def is_of_another_epoch(error: KafkaError) -> bool:
     """Return whether client and leading broker disagree on the epoch of a partition's leader."""
     # This lasts a moment after a broker was restarted, or frozen and fenced. librdkafka doesn't
-    # call
-    # it retriable.
+    # call it retriable.
     return error.code() in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
 
 

@@ -209,7 +209,7 @@ class KafkaMetadataStore:
         # tasks other changelog partitions.
         _log.warning(
             "a transaction on %s stays open at offset %d: what is behind it is read as if it "
-            "were committed, until the broker ends it (transaction.max.timeout.ms) or somebody "
+            "were committed, until the broker ends it (transaction.max.timeout.ms) or an operator "
             "does (kafka-transactions.sh find-hanging, abort)",
             self._topic,
             start,

@@ -46,10 +46,8 @@ def _are_all_shut(answers: Mapping[str, Answer]) -> bool:
     """
     # Each broker of the set has the rule, so it knows every broker that led when the rule was made.
     # A broker outside the set was fenced by its controller since and has no followers in the set.
-    # So
-    # it can't commit a write to a partition with a replica in the set. Answers of other brokers,
-    # such
-    # as one that is cut off from its controller, don't count.
+    # So it can't commit a write to a partition with a replica in the set. Answers of other brokers,
+    # such as one that is cut off from its controller, don't count.
     return any(_are_shut(_named_from(start, answers), answers) for start in answers)
 
 
@@ -81,7 +79,7 @@ class PrincipalView:
     security: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     deadline_s: float = DEADLINE_S
 
-    def who_still_serves_it(self) -> tuple[str, ...]:
+    def brokers_still_serving(self) -> tuple[str, ...]:
         """Return the brokers (`host:port`) that still show it a topic; empty when `_are_all_shut`.
 
         Raises `Unreachable` when no broker is known to serve it and a named broker doesn't
@@ -91,10 +89,10 @@ class PrincipalView:
         answers = self._answers(cluster, _are_all_shut)
         return () if _are_all_shut(answers) else self._serving(cluster, answers)
 
-    def who_tells_of(self, topic: str) -> tuple[str, ...]:
+    def brokers_reporting(self, topic: str) -> tuple[str, ...]:
         """Return the brokers (`host:port`) that report whether a topic exists.
 
-        The topic needn't exist. Raises as `who_still_serves_it` does, where a broker is silent
+        The topic needn't exist. Raises as `brokers_still_serving` does, where a broker is silent
         and no other reports.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
@@ -102,7 +100,7 @@ class PrincipalView:
         is_known = any(each.serves for each in answers.values())
         return self._serving(cluster, answers) if is_known or _silent(answers) else ()
 
-    def who_lacks_its_login(self) -> tuple[str, ...]:
+    def brokers_without_login(self) -> tuple[str, ...]:
         """Return the named brokers that don't accept its login by the deadline.
 
         Raises `Unreachable` when none does.
@@ -143,7 +141,7 @@ class PrincipalView:
                     break
                 if not found.brokers:
                     why = "a broker that names none"
-                elif not self._adds(answers, found, topic):
+                elif not self._store_answer(answers, found, topic):
                     time.sleep(_PAUSE_S)
         finally:
             client.close()
@@ -151,7 +149,7 @@ class PrincipalView:
             raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why)
         return answers
 
-    def _adds(self, answers: dict[str, Answer], found: Any, topic: str | None) -> bool:
+    def _store_answer(self, answers: dict[str, Answer], found: Any, topic: str | None) -> bool:
         """Store a broker's newest answer; return whether it is the broker's first one."""
         # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
         address: str = found.orig_broker_name.rpartition("://")[2].rpartition("/")[0]

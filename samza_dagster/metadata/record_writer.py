@@ -32,9 +32,8 @@ class RecordWriter:
     def prepare(self) -> None:
         """Make the producer at once, so that it has its id when the first record is written."""
         # An idempotent producer requests its id at its start, before it is connected, and again
-        # after half
-        # a second: a record written meanwhile waits for that. The topic isn't involved, so it isn't
-        # created.
+        # after half a second: a record written meanwhile waits for that. The topic isn't involved,
+        # so it isn't created.
         with self._lock:
             self._need_producer()
 

@@ -88,7 +88,7 @@ class Cluster:
     odd: tuple[str, ...] = ()  # names of unreadable parts
 
 
-def fetched(url: str) -> bytes:
+def fetch(url: str) -> bytes:
     """Return the answer to a GET; raise `OSError`, `ValueError`, `HTTPException`."""
     with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310 - the scheme was looked at
         return answer.read(_MOST_BYTES)
@@ -105,7 +105,7 @@ class ResourceManager:
         self,
         addresses: Sequence[str],
         *,
-        fetch: Callable[[str], bytes] = fetched,
+        fetch: Callable[[str], bytes] = fetch,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._addresses = tuple(addresses)
@@ -210,8 +210,7 @@ def parse_nodes(document: object) -> tuple[dict[str, YarnNode], tuple[str, ...]]
 def parse_application(document: object, name: str) -> tuple[Application | None, tuple[str, ...]]:
     """Return the Samza application of that name or None, and the unreadable parts."""
     # Samza calls it `<job.name>_<job.id>` (`YarnJob`), which two jobs may share. A running
-    # application
-    # counts before an ended one, then the one that started last.
+    # application counts before an ended one, then the one that started last.
     found: list[tuple[tuple[bool, int], Application]] = []
     odd: list[str] = []
     for number, fields in enumerate(_each(document, "app")):

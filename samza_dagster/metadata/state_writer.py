@@ -210,8 +210,8 @@ class StateWriter:
     def _finish(self, deadline: float) -> None:
         """Finish as `commit`; drop a client that fails while the brokers answer others."""
         # librdkafka's client may never find a broker again (`kept_client`). It is kept where
-        # brokers would
-        # take no write from any client: then it continues by itself when enough of them return.
+        # brokers would take no write from any client: then it continues by itself when enough of
+        # them return.
         try:
             self._try_until(deadline)
         except Unreachable as error:

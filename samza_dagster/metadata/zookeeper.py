@@ -210,7 +210,7 @@ def reached(asked: str) -> Generator[None]:
             asked,
             seen=f"{type(cause).__name__} {cause}".strip(),
             fix="is ZooKeeper up at this address? A port with TLS wants security.protocol=SSL or SASL_SSL, "
-            "and ssl.ca.location of who signed its certificate",
+            "and ssl.ca.location of its certificate authority",
         ) from error
 
 

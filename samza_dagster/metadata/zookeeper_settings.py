@@ -46,7 +46,7 @@ class AclGrant(NamedTuple):
     """A grant of an ACL: `rights` in ZooKeeper's bits."""
 
     scheme: str
-    who: str
+    identity: str
     rights: int
 
 
@@ -107,7 +107,7 @@ def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
         login = f"{settings['digest.username']}:{settings['digest.password']}"
         options["auth_data"] = {("digest", login)}
     if grants := grants_of(settings):
-        options["default_acl"] = [ACL(g.rights, Id(g.scheme, g.who)) for g in grants]
+        options["default_acl"] = [ACL(g.rights, Id(g.scheme, g.identity)) for g in grants]
     return options
 
 
@@ -142,11 +142,11 @@ def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _grant(text: str) -> AclGrant:
     scheme, _, rest = text.strip().partition(":")
-    who, _, letters = rest.rpartition(":")
+    identity, _, letters = rest.rpartition(":")
     if not scheme or ":" not in rest or not letters or not set(letters) <= _RIGHTS.keys():
         raise InvalidInput(
             "ZooKeeper's setting acl",
             seen=repr(text),
             fix="sasl:<user>:cdrwa, auth::cdrwa, world:anyone:r, several with commas",
         )
-    return AclGrant(scheme, who, sum(_RIGHTS[letter] for letter in set(letters)))
+    return AclGrant(scheme, identity, sum(_RIGHTS[letter] for letter in set(letters)))

@@ -195,7 +195,7 @@ class ZooKeeperMetadataStore:
             for key, reading in asked.items():
                 try:
                     first = _Stored.of([reading.get()])
-                    found = self._noted(namespace, key, first) or self._kept(namespace, key)
+                    found = self._note_value(namespace, key, first) or self._kept(namespace, key)
                 except NoNodeError:
                     continue
                 except MalformedRecord as error:
@@ -209,7 +209,7 @@ class ZooKeeperMetadataStore:
         path = self._path(namespace, key)
         deadline = time.monotonic() + _WHOLE_WITHIN_S
         while (stored := self._stored(path)) is not None:
-            kept = self._noted(namespace, key, stored)
+            kept = self._note_value(namespace, key, stored)
             if kept is not None:
                 return kept
             if time.monotonic() > deadline:
@@ -220,7 +220,7 @@ class ZooKeeperMetadataStore:
                 )
         return None
 
-    def _noted(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
+    def _note_value(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
         """Return the value when it is whole, and note its time for `written_ms`."""
         value = _value_of(stored.data)
         if value is None:

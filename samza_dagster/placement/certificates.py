@@ -35,7 +35,7 @@ class AuditRecord:
     """A start or an end of an incarnation.
 
     `digest` and `previous_hash` chain the records. Fields below `evidence` belong to starts,
-    except `rules_version` and `previous_at_ms`.
+    except `fencing`, `rules_version` and `previous_at_ms`.
     """
 
     number: int  # counts from 1 over the job's life

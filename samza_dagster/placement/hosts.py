@@ -282,8 +282,8 @@ def end_fenced(step: GroupStep, orphan: Orphan) -> None:
 
 def end_leases(step: GroupStep) -> None:
     """End the group's orphans that are past their lease."""
-    # A lease bounds the overlap with a host that was frozen, but can't exclude it. A fence can,
-    # so a commanded fence is awaited and commanded again.
+    # A lease bounds the overlap with a host that was frozen, but can't exclude it. A fence can, so
+    # a commanded fence is awaited and commanded again.
     for orphan in () if step.found is None else step.found.orphans:
         ends_ms = orphan.lease_ends_ms
         if orphan.ended is not None or ends_ms is None or ends_ms > step.now_ms:

@@ -10,9 +10,9 @@ from samza_dagster.placement.state import Fencing, JobState
 
 def launched_without(state: JobState, present: frozenset[str]) -> frozenset[str]:
     """Return incarnations that may have been launched without a principal of their own."""
-    # A login created now wouldn't be the one of the running process: the next leader would take
-    # the incarnation for fenced while it continues. If it was never launched, its process can't
-    # log in and ends, and another incarnation is started.
+    # A login created now wouldn't be the one of the running process: the next leader would take the
+    # incarnation for fenced while it continues. If it was never launched, its process can't log in
+    # and ends, and another incarnation is started.
     if state.limits.fencing is Fencing.BROKER:
         return frozenset()
     return incarnations(state) - present

@@ -156,7 +156,7 @@ class Broker:
         """Return its ports at which a process listens: another one, when this broker has ended."""
         return tuple(filter(is_taken, self.ports))
 
-    def tell_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM to its process, if it runs, without a wait; `close` waits."""
         if self._process is not None:
             self._process.send(signal.SIGTERM)

@@ -94,7 +94,7 @@ class Brokers:
         deadline = time.monotonic() + grace_s
         if grace_s > 0:
             for node in self.nodes:
-                node.tell_to_end()
+                node.terminate()
         for node in self.nodes:
             node.close(max(0.0, deadline - time.monotonic()))
 

@@ -22,7 +22,7 @@ from samza_dagster.sandbox.lifecycle import (
     SAMZAS,
     Options,
     Sandbox,
-    asked_resource_manager,
+    resource_manager_of,
 )
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
@@ -274,7 +274,7 @@ def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
         )
     values = demo_job.environment(
         facts["bootstrap_servers"],
-        yarn_resource_manager=asked_resource_manager(facts),
+        yarn_resource_manager=resource_manager_of(facts),
         zookeeper=facts["zookeeper"] or "",
     )
     if (dagster_home / "dagster.yaml").is_file():

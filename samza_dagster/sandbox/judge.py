@@ -160,6 +160,6 @@ class Judge:
         if offset + 1 >= left.get(number, 0):
             left.pop(number, None)
         if topic == INPUT_TOPIC:
-            self.ledger.saw_input(number, message.key(), message.value(), message.timestamp()[1])
+            self.ledger.add_input(number, message.key(), message.value(), message.timestamp()[1])
         else:
-            self.ledger.saw_output(message.key(), message.value(), message.timestamp()[1])
+            self.ledger.add_output(message.key(), message.value(), message.timestamp()[1])

@@ -74,7 +74,7 @@ class LoadLedger:
             self._texts.append(key[:24].decode(errors="replace"))
         return number
 
-    def saw_input(self, partition: int, key: bytes, value: bytes, timestamp_ms: int = 0) -> None:
+    def add_input(self, partition: int, key: bytes, value: bytes, timestamp_ms: int = 0) -> None:
         """Add a record of the input topic, dated by the broker."""
         epoch, part = parse_part(value)
         self.inputs += 1
@@ -96,7 +96,7 @@ class LoadLedger:
         else:
             self.missing.add(entry)
 
-    def saw_output(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
+    def add_output(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
         """Add a record of the output topic, dated by the broker."""
         try:
             epoch = int(value)

@@ -31,7 +31,7 @@ from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 from samza_dagster.sandbox.runner import OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
-from samza_dagster.sandbox.warm_up import archive_built_beside
+from samza_dagster.sandbox.warm_up import build_archive_beside
 from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
 from samza_dagster.sandbox.zookeeper import ZOOKEEPER
 
@@ -220,7 +220,7 @@ class Sandbox:
             "app_id": facts["job"]["id"],
             "hosts": sorted(facts["hosts"]),
         }
-        if asked := asked_resource_manager(facts):
+        if asked := resource_manager_of(facts):
             attributes["yarn_resource_manager"] = asked
         if facts["zookeeper"]:
             attributes |= {"deployment": "standalone", "zookeeper": facts["zookeeper"]}
@@ -318,7 +318,7 @@ class Sandbox:
             options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
         )
         with (
-            archive_built_beside(self.directory / "warm-up", self.registry.add, phases),
+            build_archive_beside(self.directory / "warm-up", self.registry.add, phases),
             phases.phase("fill") as tell,
         ):
             load.fill(
@@ -349,12 +349,14 @@ class Sandbox:
         )
         try:
             with phases.phase("containers"):
-                self._wait(ready.all_running, ready.explain, deadline)
+                self._wait(ready.are_all_running, ready.explain, deadline)
             with phases.phase("state processed"):
                 self._wait(lambda: ready.outputs() >= plan.keys, ready.explain, deadline)
             if options.standbys:
                 with phases.phase("standbys caught up"):
-                    self._wait(lambda: ready.standbys_ready(options.rate), ready.explain, deadline)
+                    self._wait(
+                        lambda: ready.are_standbys_ready(options.rate), ready.explain, deadline
+                    )
         finally:
             ready.close()
         self.registry.update(state="up")
@@ -406,6 +408,6 @@ class Sandbox:
         self.registry.forget()
 
 
-def asked_resource_manager(facts: Mapping[str, Any]) -> str:
+def resource_manager_of(facts: Mapping[str, Any]) -> str:
     """Return the ResourceManager that clients query under Samza's own Application Master."""
     return facts["resource_manager"] or "" if "application" in facts else ""

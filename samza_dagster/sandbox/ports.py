@@ -17,8 +17,7 @@ _given: set[int] = set()
 def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
     """Return `count` different ports that were free a moment ago: start, verify, try again."""
     # A server takes seconds to reach its port. So no port is given twice while there are others,
-    # and
-    # each process tries first a hundred ports that few others try.
+    # and each process tries first a hundred ports that few others try.
     own = os.getpid() % (len(_PORTS) // 100)
 
     def is_of_others(port: int) -> tuple[bool, bool]:

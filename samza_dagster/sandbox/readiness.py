@@ -81,7 +81,7 @@ class Readiness:
         """Close the connection to the broker."""
         self._consumer.close()
 
-    def all_running(self) -> bool:
+    def are_all_running(self) -> bool:
         """Return whether every processor of the job runs; raise what `processors` raises."""
         try:
             self._last = self._processors()
@@ -96,12 +96,12 @@ class Readiness:
         self._outputs = sum(self._ends(OUTPUT_TOPIC))
         return self._outputs
 
-    def standbys_ready(self, rate: float) -> bool:
+    def are_standbys_ready(self, rate: float) -> bool:
         """Return whether all run and each task's stores are near the changelog's end.
 
         Counts the active's and all standbys' stores. Raises `Unreachable`.
         """
-        if not self.all_running():
+        if not self.are_all_running():
             return False
         ends = self._ends(CHANGELOG_TOPIC)
         self._copies = near_copies(self._directories, ends, max(100, round(rate * CLOSE_S)))

@@ -98,7 +98,7 @@ class Registry:
         # A directory without any other file is removed again, as after an up that was refused.
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as held:
-            if not acquired(held):
+            if not lock_file(held):
                 held.seek(0)
                 raise Refused(
                     f"one command at a time on sandbox {self.name!r}",
@@ -133,7 +133,7 @@ class Registry:
         write_text(self.file, json.dumps(data, indent=1))
 
 
-def acquired(file: TextIO) -> bool:
+def lock_file(file: TextIO) -> bool:
     """Lock the file; return False if another process holds it or has just removed it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -66,8 +66,7 @@ class OwnRunner:
         status is unknown, `ActionFailed` when a part has died.
         """
         # A coordinator that ended because the broker didn't answer is started again, as an init
-        # system
-        # would.
+        # system would.
         coordinators = [r for r in self._registry.processes() if r.role == COORDINATOR]
         for record in coordinators[-1:]:
             if process.exit_status(record) == Unreachable.exit_code:

@@ -110,7 +110,7 @@ def ensure_container_archive(
 
 
 @contextlib.contextmanager
-def archive_built_beside(
+def build_archive_beside(
     directory: Path, on_start: Callable[[ProcessRecord], None], phases: Phases
 ) -> Generator[None]:
     """Build a missing archive beside the block; a failure only costs time.

@@ -23,7 +23,7 @@ class Findings:
     failure: str | None = None
 
     @property
-    def all_held(self) -> bool:
+    def is_fulfilled(self) -> bool:
         """Return whether everything that the demo promises was seen."""
         return (
             self.failure is None
@@ -37,7 +37,7 @@ class Findings:
         """Return the summary; seconds rounded to hundredths."""
         return {
             **self.__dict__,
-            "ok": self.all_held,
+            "ok": self.is_fulfilled,
             "phases_s": dict(phases),
             "elapsed_s": round(elapsed_s, 2),
         }
@@ -66,11 +66,11 @@ class MoveFindings(Findings):
         )
 
     @property
-    def all_held(self) -> bool:
+    def is_fulfilled(self) -> bool:
         """Return whether the promise holds, with Dagster's assets and a warm store."""
         # A warm store reads little more than the records that were new to it.
         return (
-            super().all_held
+            super().is_fulfilled
             and self.assets
             and self.restored is not None
             and self.produced_in_gap is not None
@@ -92,6 +92,6 @@ class TakeoverFindings(Findings):
     two_owners: int | None = None  # how often a producer returned after another had written
 
     @property
-    def all_held(self) -> bool:
+    def is_fulfilled(self) -> bool:
         """Return whether the promise holds and no task had two owners."""
-        return super().all_held and self.took_over_s is not None and self.two_owners == 0
+        return super().is_fulfilled and self.took_over_s is not None and self.two_owners == 0

@@ -64,7 +64,7 @@ class DemoMove:
 
     def run(self, runs: DagsterRuns, phases: Phases) -> str:
         """Move and return the run's page; raise `ActionFailed` when the run did not succeed."""
-        with phases.phase(f"{_JOB}, launched in Dagster"), self._responses_shown():
+        with phases.phase(f"{_JOB}, launched in Dagster"), self._show_responses():
             run_id = runs.launch(_JOB, _run_config())
             link = runs.run_url(run_id)
             self._tell(f"run {link}")
@@ -97,7 +97,7 @@ class DemoMove:
         raise ActionFailed(f"find host {name}", seen="it is none of the sandbox's")
 
     @contextlib.contextmanager
-    def _responses_shown(self) -> Generator[None]:
+    def _show_responses(self) -> Generator[None]:
         """Tail the coordinator stream as an independent reader and show each status."""
         store = KafkaMetadataStore(
             self._connection.bootstrap_servers, self._connection.coordinator_stream_topic
@@ -120,13 +120,13 @@ class DemoMove:
         self._findings.add_response(response, seconds)
         if response.processor_id == STANDBY:  # Samza's own Application Master moves it first
             if response.status_code is StatusCode.SUCCEEDED:
-                self._restore.standby_left()
+                self._restore.note_standby_left()
         elif response.status_code.is_terminal:
-            self._restore.active_arrived()
+            self._restore.note_active_arrived()
         elif (stage := details_of(response).stage) == Stage.STOPPING_STANDBY:
             self._standby_stops = True
         elif self._standby_stops and stage == Stage.RESERVING:
-            self._restore.standby_left()  # it is dead: its host is reserved for the active
+            self._restore.note_standby_left()  # it is dead: its host is reserved for the active
 
 
 def _run_config() -> dict[str, object]:

@@ -44,14 +44,14 @@ class RestoreWatch:
         self._applied: dict[int, int] = {}
         self._ends: tuple[int, ...] = ()
 
-    def standby_left(self) -> None:
+    def note_standby_left(self) -> None:
         """Note the offsets of the standby's store, which the active won't have to restore."""
         for partition in self._partitions:
             offset = applied_offset(self._state, f"Partition {partition}")
             if offset is not None:
                 self._applied[partition] = offset
 
-    def active_arrived(self) -> None:
+    def note_active_arrived(self) -> None:
         """Note the ends of the changelog."""
         with contextlib.closing(kafka_client.consumer(self._servers)) as consumer:
             self._ends = kafka_client.end_offsets(consumer, CHANGELOG_TOPIC)

@@ -144,6 +144,8 @@ def test_a_chosen_host_is_held_against_the_other_groups_alone(
     draft = turns.draft()
     full = {name for name in (*HOSTS, UNKNOWN) if turns.touching(name, group) >= turns.limit}
     assert host_limit.full_hosts(draft.at(str(group))) == full
-    broken = host_limit.full_violation(draft.at(str(group)), request(asked, frozenset(), None), host)
+    broken = host_limit.full_violation(
+        draft.at(str(group)), request(asked, frozenset(), None), host
+    )
     assert (broken is not None) == (asked is None and host in full)
     assert broken is None or broken.host == host

@@ -58,9 +58,9 @@ def only_its_own_orphan_in_the_way(group: Group, processor_id: str, _host: str) 
 @pytest.mark.parametrize(
     ("forgotten", "rule"),
     [
-        ({"in_the_way": nothing_in_the_way}, "one-owner"),
+        ({"obstacle": nothing_in_the_way}, "one-owner"),
         (
-            {"taken_hosts": nothing_taken, "in_the_way": only_its_own_orphan_in_the_way},
+            {"taken_hosts": nothing_taken, "obstacle": only_its_own_orphan_in_the_way},
             "same-host",
         ),
     ],
