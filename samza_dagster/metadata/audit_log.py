@@ -36,7 +36,7 @@ def decode_entry(topic: str, record: TopicRecord) -> AuditRecord:
     except (ValueError, RecursionError) as error:
         raise MalformedRecord(
             "read the audit history",
-            seen=f"{where}: a value that is no JSON",
+            seen=f"{where}: the value is no JSON",
             fix="find the process that wrote it: only the leading coordinator may write to this topic",
         ) from error
     return audit_from_json(value, where)

@@ -48,8 +48,8 @@ def finished_or_foreign(
 
     These are requests of other deployments, whatever their age, because no coordinator will take
     one. They are also old answers (`is_old`) that are final or of another deployment, with their
-    requests. A message of an action in flight (`in_flight`, UUIDs) is never among them, nor an
-    open request of this deployment, unless the deployment has `ended` (the reason) too.
+    requests. A message of an action in flight (`in_flight`, UUIDs) is never among them. An open
+    request of this deployment is among them only if the deployment has `ended` (the reason) too.
     """
     found: list[Removal] = []
     for where, asked, answered in (

@@ -61,7 +61,7 @@ class KafkaCluster:
         return int(self._client_config.get(self.LARGEST, "1000000"))
 
     @property
-    def compresses(self) -> bool:
+    def is_compressing(self) -> bool:
         """Return whether producers of this cluster may compress records."""
         of = self._client_config.get
         return (of("compression.type") or of("compression.codec") or "none") != "none"

@@ -5,9 +5,9 @@ principal no topic at all has the rule that denies all of them, and has it for e
 request. A broker that names no broker, not even itself, speaks for no cluster: its controller has
 fenced it, or it knows nothing yet.
 
-The list of brokers comes from brokers too, each by its own copy of the metadata log, and a broker
-that lags may leave out a leader. So a list counts only when all its brokers refuse the principal
-and name no further broker (`_are_all_shut`).
+Each broker lists the brokers by its own copy of the metadata log, and a broker that lags may leave
+out a leader. So a list counts only when all its brokers refuse the principal and name no further
+broker (`_are_all_shut`).
 
 librdkafka (2.16) sends the request to any connected broker, not to the given one: with three
 brokers, two answers of three came from others. So one client is connected to all brokers, each

@@ -70,12 +70,12 @@ class StateWriter:
         self._lock = threading.Lock()
 
     @property
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         """Return whether a commit missed its deadline and its outcome is unknown."""
         return self._pending is not None
 
     @property
-    def leads(self) -> bool:
+    def is_leading(self) -> bool:
         """Return whether it took over, and knows of no later take-over."""
         return self._producer is not None and not self._fenced
 
@@ -120,7 +120,7 @@ class StateWriter:
 
         It first finishes a pending commit of an earlier call. Raises `Fenced` when another writer
         took over (final), `InvalidInput` for records that the broker refuses (none is written),
-        `Unreachable` after the deadline: the commit is then `pending`, and `finish_pending` or
+        `Unreachable` after the deadline: the commit is then pending, and `finish_pending` or
         the next `commit` continues it. If it isn't pending after `Unreachable`, the client is
         unusable, as one without answers while others get them, and only a take-over shows the
         outcome.

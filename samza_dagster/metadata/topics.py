@@ -145,9 +145,9 @@ def ensure_topics(
     topic. With `rehearse` none is created: the brokers report whether they would.
 
     Raises `InvalidInput` when an existing topic has another number of partitions or another
-    cleanup policy (unless this client may not see its config, which a warning reports), or when
-    this client may not create a topic. Raises `Unreachable` when no broker, or not every leader,
-    answers in time.
+    cleanup policy, or when this client may not create a topic. Without the right to see a topic's
+    config, a warning replaces the check of the policy. Raises `Unreachable` when no broker, or
+    not every leader, answers in time.
     """
     asked = f"create topics {', '.join(spec.name for spec in specs)}"
     deadline = time.monotonic() + timeout_s

@@ -62,6 +62,6 @@ def require_room(cluster: KafkaCluster, batches: Iterable[Records]) -> None:
 
 def _limits(cluster: KafkaCluster, topic: str) -> Iterator[tuple[str, int]]:
     yield f"this client's {cluster.LARGEST}", cluster.largest_record_bytes
-    config = None if cluster.compresses else topic_config(cluster, topic, _TIMEOUT_S)
+    config = None if cluster.is_compressing else topic_config(cluster, topic, _TIMEOUT_S)
     if config is not None:
         yield f"its {_OF_TOPIC}", int(config[_OF_TOPIC])

@@ -134,7 +134,7 @@ class Draft:
         self._hosts = self._hosts.insert(host.host, host)
         self._index = with_host(self._index, host)
 
-    def knows(self, uuid: str) -> bool:
+    def is_known(self, uuid: str) -> bool:
         """Return whether a request was seen before: remembered, or still in flight."""
         return uuid in self._uuids or uuid in self._refused or uuid in self.index.by_id
 
@@ -151,7 +151,7 @@ class Draft:
 
     def remember_refused(self, uuid: str) -> None:
         """Remember the uuid of a request refused without the reducer, unless it is known."""
-        if self.knows(uuid):
+        if self.is_known(uuid):
             return
         self._refused = self._refused.insert(uuid, self._next_refused)
         order = self._index.refused_order.insert(self._next_refused, uuid)

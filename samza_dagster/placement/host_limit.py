@@ -1,8 +1,8 @@
-"""The limit of actions per host: what each action touches, and which are still choosing.
+"""The limit of actions per host: which hosts each action touches, and which still choose.
 
-An action touches its source, the host of the standby that it displaces, the host that it names,
-and a host that was chosen for it. A host at its limit isn't chosen. Only a container that is down
-meanwhile takes any host that it gets.
+An action touches its source, the host that it names, and a host that was chosen for it. It also
+touches the host of the standby that it displaces. A host at its limit isn't chosen. Only a
+container that is down meanwhile takes any host that it gets.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ An orphan is an incarnation on a silent host, alive or dead. An incarnation on a
 replaced by another machine with the same host name and another journal is an orphan too. Its
 processor continues as after a death. It starts nowhere until the orphan was seen dead, is fenced,
 or is past its lease (invariant 3). No member of the group starts on an orphan's host until the
-orphan was seen dead (invariants 1 and 2), or has ended on another machine than the one that has
-the name now. In that case it stays an orphan, because its death wasn't seen.
+orphan was seen dead (invariants 1 and 2). One exception: the orphan has ended and was on another
+machine than the one that has the name now. It stays an orphan then, because its death wasn't
+seen.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def register_host(draft: Draft, event: HostRegistered) -> None:
 
     Only the journal of an incarnation's start can prove by absence that the incarnation is dead.
     Under any other journal (another machine or another directory) the incarnation becomes an
-    orphan, as after the loss of its host, and gets no lease from then on.
+    orphan, as after the loss of its host. It gets no lease from then on.
 
     An incarnation that is starting and isn't in the journal never arrived: it is started again.
     An incarnation that is stopping is stopped again, even when the journal lacks it: its start

@@ -1,9 +1,9 @@
 """Leases: how long a grant may last, and when every grant of an earlier leader has ended.
 
 A leader commits a beat every third of a lease. It grants for the lease minus the time since it
-sent its last successful commit, so each of its leases ends within one lease of that commit. An
-earlier leader can't have sent a commit after the next leader's `init_transactions`, so a lease
-and its bound suffice from then on (Gray and Cheriton 1989).
+sent its last successful commit. So each of its leases ends within one lease of that commit. An
+earlier leader can't have sent a commit after the next leader's `init_transactions`. A lease and
+its bound suffice from then on (Gray and Cheriton 1989).
 """
 
 from __future__ import annotations

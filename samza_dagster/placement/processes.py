@@ -129,8 +129,8 @@ def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool 
 
 def note_failed_stop(step: GroupStep, processor: Processor) -> None:
     """Continue without a stop that the process survived."""
-    # A stop without an owner (the processor isn't wanted, or its start was overdue) is repeated
-    # at the processor's deadline.
+    # A stop without an owner (the processor isn't wanted, or its start was overdue) is repeated at
+    # the processor's deadline.
     processor_id, failing_over = processor.processor_id, step.group.failover
     if processor.phase is not Phase.STOPPING:
         return

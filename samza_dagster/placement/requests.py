@@ -44,7 +44,7 @@ def receive(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     """Take a request off the stream: delete it, and answer it unless it is stale or known."""
     # A stopped container must be able to start again: begin nothing while it couldn't.
     draft.emit(DeleteRequest(ask.uuid, ask.own))
-    if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):
+    if ask.deployment_id != draft.deployment_id or draft.is_known(ask.uuid):
         return
     draft.remember(ask.uuid)
     if ask.kind.is_about_another:

@@ -138,10 +138,10 @@ def fail_lost(step: GroupStep, stop: StopStandby) -> None:
 def restart_stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
     """Stop a standby that has applied nothing for `for_ms`, so that it starts again.
 
-    This counts as a failure. The standby is left alone while its active is down or anything else
-    is under way in its group, because a late standby is better than none, and in the pause after
-    its last restarts. The observer repeats the event.
+    This counts as a failure. The observer repeats the event.
     """
+    # A late standby is better than none: leave it alone while its active is down or anything else
+    # is under way in its group, and in the pause after its last restarts.
     group = step.group
     if group.action is not None or group.failover is not None or not _active_runs(group):
         return

@@ -1,7 +1,7 @@
 """A process of the sandbox, identified by more than its number.
 
-A process id alone may name another process after a while. The record adds the start time that the
-kernel reports and the boot, so the remains of a killed sandbox are found and ended, and nothing
+A process id alone may name another process after a while. The record adds the boot and the start
+time that the kernel reports. So the remains of a killed sandbox are found and ended, and nothing
 else is. Linux only (`/proc`, pidfd).
 
 `spawn` starts a process in a session of its own, so its id is also that of its group and session.

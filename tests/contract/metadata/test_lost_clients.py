@@ -113,7 +113,7 @@ def test_a_leader_gives_up_a_commit_that_only_a_lost_client_fails(
         brokers.lose()
         with pytest.raises(Unreachable):
             writer.commit(batch)
-        assert not writer.pending
+        assert not writer.has_pending
         assert BATCH_KEY.decode() in writer.take_over().records
         writer.commit(batch)
     finally:
