@@ -146,11 +146,11 @@ class KafkaJobTopics:
         ids: dict[str, str] = {}
         unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
-        with self._answered(asked):
+        with self._translate_errors(asked):
             wanted = _partitions(self._admin, names, unread, ids)
-            starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
+            starts = _list_offsets(self._admin, wanted, OffsetSpec.earliest(), unread)
             latest = OffsetSpec.latest()
-            ends = _listed(self._admin, starts, latest, unread, committed_only=committed_only)
+            ends = _list_offsets(self._admin, starts, latest, unread, committed_only=committed_only)
             if not ends:
                 _raise_if_lost(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
@@ -159,8 +159,8 @@ class KafkaJobTopics:
 
     def existing(self, topics: Collection[str]) -> set[str]:
         """Return the topics that exist and may be described."""
-        with self._answered(f"describe {len(topics)} topics"):
-            found, unread = _described(self._admin, topics)
+        with self._translate_errors(f"describe {len(topics)} topics"):
+            found, unread = _describe_topics(self._admin, topics)
             if not found:
                 _raise_if_lost(unread.values())
         return set(found)
@@ -171,12 +171,12 @@ class KafkaJobTopics:
         """Return the first record of each partition at or after each time; one request per time."""
         found: dict[tuple[str, int, int], int] = {}
         left = set(asked)
-        with self._answered("read the offsets of changelogs at the times of reports"):
+        with self._translate_errors("read the offsets of changelogs at the times of reports"):
             while left:
                 # A request has each partition once.
                 times = {(topic, partition): at_ms for topic, partition, at_ms in left}
                 specs = {at: OffsetSpec.for_timestamp(max(ms, 0)) for at, ms in times.items()}
-                for at, first in _listed(self._admin, times, specs, {}).items():
+                for at, first in _list_offsets(self._admin, times, specs, {}).items():
                     if first.offset >= 0:
                         found[*at, times[at]] = first.offset
                 left -= {(*at, ms) for at, ms in times.items()}
@@ -187,12 +187,12 @@ class KafkaJobTopics:
     ) -> Iterator[TopicRecord | Unreachable]:
         """Yield records of all partitions, of the last `last_ms` before the newest of each."""
         unread: dict[tuple[str, int], KafkaError] = {}
-        with self._answered(f"read topic {topic}"):
+        with self._translate_errors(f"read topic {topic}"):
             wanted = _partitions(self._admin, [topic], unread)
             latest = OffsetSpec.latest()
-            ends = _listed(self._admin, wanted, latest, unread, committed_only=True)
+            ends = _list_offsets(self._admin, wanted, latest, unread, committed_only=True)
             since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
-            found = _listed(self._admin, ends, since, unread)
+            found = _list_offsets(self._admin, ends, since, unread)
             if not found:
                 _raise_if_lost(unread.values())
             for at, error in unread.items():
@@ -264,7 +264,7 @@ class KafkaJobTopics:
                 pending.discard(partition)
 
     @contextmanager
-    def _answered(self, asked: str) -> Generator[None]:
+    def _translate_errors(self, asked: str) -> Generator[None]:
         try:
             yield
         except KafkaException as error:
@@ -290,14 +290,14 @@ def _partitions(
     ids: dict[str, str] | None = None,
 ) -> list[tuple[str, int]]:
     """Return the partitions of the topics that exist; fill `unread` and `ids`."""
-    found, errors = _described(kept, topics)
+    found, errors = _describe_topics(kept, topics)
     unread |= {(topic, WHOLE_TOPIC): error for topic, error in errors.items()}
     if ids is not None:
         ids |= {topic: str(each.topic_id) for topic, each in found.items()}
     return [(topic, one.id) for topic, each in found.items() for one in each.partitions]
 
 
-def _listed(
+def _list_offsets(
     kept: KeptClient[AdminClient],
     wanted: Collection[tuple[str, int]],
     spec: OffsetSpec
@@ -322,12 +322,12 @@ def _listed(
         listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
         return {(tp.topic, tp.partition): future for tp, future in listed.items()}
 
-    offsets, errors = _answers(kept, wanted, ask)
+    offsets, errors = _collect_answers(kept, wanted, ask)
     unread.update(errors)
     return offsets
 
 
-def _answers(
+def _collect_answers(
     kept: KeptClient[AdminClient],
     wanted: Collection[_Key],
     ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
@@ -365,13 +365,13 @@ def _answers(
 
 def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
     """Return the partitions of a topic; none when it doesn't exist. Raise `KafkaException`."""
-    found, errors = _described(kept, [topic])
+    found, errors = _describe_topics(kept, [topic])
     if errors:
         raise KafkaException(errors[topic])
     return tuple(one.id for each in found.values() for one in each.partitions)
 
 
-def _described(
+def _describe_topics(
     kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, KafkaError]]:
     """Return the descriptions of existing topics, and the errors of others."""
@@ -381,6 +381,6 @@ def _described(
         untyped = cast("Any", admin)  # its futures have no type
         return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
 
-    found, errors = _answers(kept, topics, ask)
+    found, errors = _collect_answers(kept, topics, ask)
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
     return found, {topic: error for topic, error in errors.items() if error.code() != unknown}

@@ -86,7 +86,7 @@ class PrincipalView:
         answer, or refuses the login: that proves nothing.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
-        answers = self._answers(cluster, _are_all_shut)
+        answers = self._collect_answers(cluster, _are_all_shut)
         return () if _are_all_shut(answers) else self._serving(cluster, answers)
 
     def brokers_reporting(self, topic: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class PrincipalView:
         and no other reports.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
-        answers = self._answers(cluster, topic=topic)
+        answers = self._collect_answers(cluster, topic=topic)
         is_known = any(each.serves for each in answers.values())
         return self._serving(cluster, answers) if is_known or _silent(answers) else ()
 
@@ -105,7 +105,7 @@ class PrincipalView:
 
         Raises `Unreachable` when none does.
         """
-        return tuple(sorted(_silent(self._answers(self._cluster(_TO_EVERY_BROKER)))))
+        return tuple(sorted(_silent(self._collect_answers(self._cluster(_TO_EVERY_BROKER)))))
 
     def _serving(self, cluster: KafkaCluster, answers: Mapping[str, Answer]) -> tuple[str, ...]:
         serving = tuple(sorted(each for each in answers if answers[each].serves))
@@ -114,7 +114,7 @@ class PrincipalView:
             raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, silent)
         return serving
 
-    def _answers(
+    def _collect_answers(
         self,
         cluster: KafkaCluster,
         are_enough: Callable[[Mapping[str, Answer]], bool] = lambda _: False,
@@ -156,7 +156,7 @@ class PrincipalView:
         names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
         is_new = address not in answers
         answers[address] = Answer(
-            names, bool(found.topics) if topic is None else _tells(found, topic)
+            names, bool(found.topics) if topic is None else _is_reported(found, topic)
         )
         return is_new
 
@@ -177,7 +177,7 @@ class PrincipalView:
         return KafkaCluster(self.bootstrap_servers, {**self.security, **settings, **login})
 
 
-def _tells(found: Any, topic: str) -> bool:
+def _is_reported(found: Any, topic: str) -> bool:
     error = found.topics[topic].error
     return error is None or error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 

@@ -124,12 +124,12 @@ def _out_of_sync(
     away = sorted((missed | {each for p in lacking.values() for each in p.in_sync}) - set(brokers))
     seen = (
         f"topic {topic.name}: {len(lacking)} of {len(topic.partitions)} partitions lack replicas "
-        f"in sync, on {_named(sorted(missed))}"
+        f"in sync, on {_broker_list(sorted(missed))}"
     )
     if not away:
-        fix = f"wait until {_named(sorted(missed))} has what the others have, or see its log"
+        fix = f"wait until {_broker_list(sorted(missed))} has what the others have, or see its log"
         return Shortcoming(IN_SYNC, topic.name, seen, fix)
-    fix = f"start {_named(away)}"
+    fix = f"start {_broker_list(away)}"
     left = {
         n: Partition(tuple(b for b in p.replicas if b in brokers), p.in_sync)
         for n, p in topic.partitions.items()
@@ -138,7 +138,7 @@ def _out_of_sync(
     if is_alive and len(brokers) >= topic.fewest:
         command = _reassign(KeptTopic(topic.name, left), brokers, topic.fewest, servers)
         fix += f", or where it is lost for good: {command}"
-    return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_named(away)} is away)", fix)
+    return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_broker_list(away)} is away)", fix)
 
 
 def no_write_because(kept: KeptTopics) -> str:
@@ -154,7 +154,9 @@ def no_write_because(kept: KeptTopics) -> str:
         if short:
             count, number = short[0]
             missing = sorted({*topic.partitions[number].replicas} - there[number])
-            lacking = f"without {_named(missing)}" if missing else "and it has no more of them"
+            lacking = (
+                f"without {_broker_list(missing)}" if missing else "and it has no more of them"
+            )
             more = f" and {len(short) - 1} partitions more" if len(short) > 1 else ""
             found.append(
                 f"{topic.name}-{number}{more}: {count} replicas in sync where a write waits for "
@@ -163,7 +165,7 @@ def no_write_because(kept: KeptTopics) -> str:
     return "; ".join(found)
 
 
-def _named(brokers: Sequence[int]) -> str:
+def _broker_list(brokers: Sequence[int]) -> str:
     return f"broker {', '.join(map(str, brokers))}"
 
 

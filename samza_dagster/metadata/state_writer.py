@@ -218,7 +218,7 @@ class StateWriter:
             if self._pending is None:
                 raise
             self._raise_if_no_write(error)
-            if not self._answers_others():
+            if not self._is_answering_others():
                 raise
         else:
             return
@@ -243,7 +243,7 @@ class StateWriter:
                 fix="start these brokers, or give these topics more replicas: samza-dagster doctor",
             ) from error
 
-    def _answers_others(self) -> bool:
+    def _is_answering_others(self) -> bool:
         end = TopicEnd(self._cluster, self._state_topic)
         try:
             end.offset(_OTHERS_S)

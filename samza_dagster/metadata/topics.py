@@ -119,12 +119,12 @@ def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[
             name,
             f"topic {name} has cleanup.policy={seen} instead of {policy}",
             f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
-            f"--entity-name {name} --add-config cleanup.policy={_listed(policy)}"
+            f"--entity-name {name} --add-config cleanup.policy={_in_brackets(policy)}"
             + (_MEANT if spec.at_least else ""),
         )
 
 
-def _listed(value: str) -> str:
+def _in_brackets(value: str) -> str:
     """Return a value with commas in the form of `kafka-configs.sh`."""
     return f"'[{value}]'" if "," in value else value
 

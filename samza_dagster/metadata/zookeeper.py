@@ -134,7 +134,7 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
     client = KazooClient(
         hosts=address.hosts,
         timeout=address.session_s,
-        handler=_bounded(address.session_s * _ANSWER_OF_SESSION),
+        handler=_bounded_handler(address.session_s * _ANSWER_OF_SESSION),
         logger=cast("Any", attempts),
         **kazoo_options(address.settings),
     )
@@ -229,7 +229,7 @@ class _Attempts(logging.LoggerAdapter[logging.Logger]):
         super().log(level, msg, *args, **more)
 
 
-def _bounded(answer_s: float) -> object:
+def _bounded_handler(answer_s: float) -> object:
     """Return kazoo's handler for threads, with `answer_s` as the default timeout of results."""
 
     class BoundedResult(AsyncResult):

@@ -63,7 +63,7 @@ def note_end(step: GroupStep, before: Processor, *, lost: bool) -> None:
     """Apply a process's end; `before` is the processor with it, `lost`: its death wasn't seen."""
     processor_id, action = before.processor_id, step.action
     if not (action is None or isinstance(action, Fallback)) and subject_of(action) == processor_id:
-        _subject_ended(step, action, before, lost=lost)
+        _end_subject(step, action, before, lost=lost)
         return
     swap = ownership.displacing_swap(step.group, processor_id)
     if swap is not None and not lost:
@@ -83,7 +83,7 @@ def note_end(step: GroupStep, before: Processor, *, lost: bool) -> None:
         failover.abandon(step, f"the host of {processor_id} fell silent before it was seen dead")
 
 
-def _subject_ended(
+def _end_subject(
     step: GroupStep,
     action: Moving | SpinUp | StopStandby,
     before: Processor,

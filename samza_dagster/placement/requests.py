@@ -55,7 +55,7 @@ def receive(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
     if step is None or group is None or refusal is not None:
         if refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
-            refusal = texts.unknown_processor(ask.processor_id, _known(draft))
+            refusal = texts.unknown_processor(ask.processor_id, _known_processors(draft))
         responses.refuse(draft, ask, refusal)
         return
     if group.processors[ask.processor_id].incarnation is not None:
@@ -74,7 +74,7 @@ def receive(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
         responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
 
 
-def _known(draft: Draft) -> list[str]:
+def _known_processors(draft: Draft) -> list[str]:
     """Return the processors that a request may name."""
     groups = draft.groups()
     return sorted(pid for group in groups for pid, p in group.processors.items() if p.wanted)
@@ -165,7 +165,7 @@ def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
     """Return what forbids the request now. A lost host is left to the request's expiry."""
     group = step.group
     if ask.processor_id not in group.processors:
-        return texts.unknown_processor(ask.processor_id, _known(step.draft))
+        return texts.unknown_processor(ask.processor_id, _known_processors(step.draft))
     superseded = _another_incarnation(group, ask)
     if superseded is not None:
         return superseded

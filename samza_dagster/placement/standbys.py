@@ -143,7 +143,7 @@ def restart_stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
     # A late standby is better than none: leave it alone while its active is down or anything else
     # is under way in its group, and in the pause after its last restarts.
     group = step.group
-    if group.action is not None or group.failover is not None or not _active_runs(group):
+    if group.action is not None or group.failover is not None or not _is_active_running(group):
         return
     standby = processor.role is Role.STANDBY and processor.wanted
     if not standby or processor.phase is not Phase.RUNNING:
@@ -187,7 +187,7 @@ def _has_another_host(step: GroupStep, processor_id: str, host: str) -> bool:
     return any(name != host and name not in forbidden for name in step.hosts)
 
 
-def _active_runs(group: Group) -> bool:
+def _is_active_running(group: Group) -> bool:
     return any(
         processor.role is Role.ACTIVE and processor.phase is Phase.RUNNING
         for processor in group.processors.values()

@@ -320,7 +320,7 @@ class _History:
             yield Rule.PREDECESSOR, f"{named.execution_id} is named, but {never}"
         is_older = named.epoch < record.epoch
         if not is_older or not _is_end(named.how, named.at_ms, named.evidence):
-            yield Rule.PREDECESSOR, f"{_told(named)}, is named"
+            yield Rule.PREDECESSOR, f"{_describe(named)}, is named"
         yield from _time(record, named.at_ms, f"the end of {named.execution_id}")
 
     def _beside_others(self, record: AuditRecord, starts: str) -> Iterator[_Found]:
@@ -396,8 +396,8 @@ def _successor(record: AuditRecord, before: _Life) -> Iterator[_Found]:
     leased = [end for end in before.ends if end.how != Ended.DEAD]
     ends = [*leased[-1:], *by_death]
     if named is not None and named not in ends:
-        recorded = " | ".join(_told(end) for end in ends)
-        yield Rule.PREDECESSOR, f"{_told(named)}, is named; recorded: {recorded}"
+        recorded = " | ".join(_describe(end) for end in ends)
+        yield Rule.PREDECESSOR, f"{_describe(named)}, is named; recorded: {recorded}"
     # A removed standby, or a processor of an older deployment, returns without a predecessor.
     if named is None and record.role == Role.ACTIVE and not is_redeployed:
         yield Rule.PREDECESSOR, f"none is named, it was {before}"
@@ -419,6 +419,6 @@ def _time(record: AuditRecord, after_ms: int, what: str) -> Iterator[_Found]:
         yield Rule.TIME, f"{dated}, {what} {after_ms}"
 
 
-def _told(end: End) -> str:
+def _describe(end: End) -> str:
     ended = f"ended by {end.how} at {end.at_ms} ({end.evidence!r})"
     return f"{end.execution_id} on {end.host} of epoch {end.epoch}, which {ended}"

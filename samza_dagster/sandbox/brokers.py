@@ -51,7 +51,7 @@ class Brokers:
 
         self._broker = broker
         self._started = False
-        self.nodes: tuple[Broker, ...] = self._seated()
+        self.nodes: tuple[Broker, ...] = self._new_nodes()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -78,7 +78,7 @@ class Brokers:
         self._started = True
         return self
 
-    def need(self) -> None:
+    def require_running(self) -> None:
         """Raise `ActionFailed`, with the end of its log, when a node has ended by itself."""
         for node in self.nodes:
             if node.process.is_alive:
@@ -105,10 +105,10 @@ class Brokers:
         self.close()
 
     def _anew(self) -> tuple[Broker, ...]:
-        self.nodes = self._seated()
+        self.nodes = self._new_nodes()
         return self.nodes
 
-    def _seated(self) -> tuple[Broker, ...]:
+    def _new_nodes(self) -> tuple[Broker, ...]:
         """Return nodes that were never started, each with ports that were free a moment ago."""
         each = ports_of_one(authorizer=self._authorizer, job_address=self._job_addresses[0])
         if self._count == 1:

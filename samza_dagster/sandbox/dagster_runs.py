@@ -43,7 +43,7 @@ class DagsterRuns:
             },
         }
         answer = graphql.run(self._url, "Launch", {"params": params})["launchRun"]
-        return graphql.launched(answer, f"launch job {job_name}")
+        return graphql.run_id_of(answer, f"launch job {job_name}")
 
     def switch_on(self, schedule: str) -> None:
         """Start a schedule; raise `InvalidInput` with Dagster's reason."""

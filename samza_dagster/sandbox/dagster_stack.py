@@ -207,7 +207,9 @@ class DagsterStack:
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
-            missing = graphql.not_ready(data) or self._not_served() or self._not_reached()
+            missing = (
+                graphql.not_ready(data) or self._code_server_fault() or self._connection_fault()
+            )
             if not missing:
                 self.runs = DagsterRuns(self.url, self.location, graphql.repository(data))
                 return
@@ -218,7 +220,7 @@ class DagsterStack:
             fix=f"the logs in {self.home / 'logs'}",
         )
 
-    def _not_served(self) -> str:
+    def _code_server_fault(self) -> str:
         """Return why the code server isn't reachable; "" when it is."""
         # A web server that loaded from the former code server doesn't report this.
         try:
@@ -227,7 +229,7 @@ class DagsterStack:
             return f"code server: {error}"
         return ""
 
-    def _not_reached(self) -> str:
+    def _connection_fault(self) -> str:
         """Return why the web server can't reach a restarted code server; "" when it can."""
         # Both may be up without a connection.
         if not self._came_back:

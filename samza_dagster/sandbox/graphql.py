@@ -61,7 +61,7 @@ def not_reloaded(answer: Mapping[str, Any]) -> str:
     return "" if loaded["__typename"] == "RepositoryLocation" else f"code location: {loaded}"
 
 
-def launched(answer: Mapping[str, Any], asked: str) -> str:
+def run_id_of(answer: Mapping[str, Any], asked: str) -> str:
     """Return the run id of a launch; raise `InvalidInput` with Dagster's reason."""
     if answer["__typename"] == "LaunchRunSuccess":
         return str(answer["run"]["runId"])

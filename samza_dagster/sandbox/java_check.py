@@ -63,7 +63,7 @@ def _version_of(program: Path) -> str:
     return match.group(1) if match else "unknown"
 
 
-def need_prerequisites() -> None:
+def require_prerequisites() -> None:
     """Raise `MissingPrerequisite` elsewhere than on Linux, and without the extra `sandbox`."""
     if sys.platform != "linux":
         raise MissingPrerequisite(
@@ -106,7 +106,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 def main() -> int:
     """Print the Java found; return 2 without a fit one, or on another system than Linux."""
     try:
-        need_prerequisites()
+        require_prerequisites()
         java = find_java()
     except MissingPrerequisite as missing:
         print(f"samza-dagster: {missing}", file=sys.stderr)

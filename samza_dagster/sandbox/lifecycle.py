@@ -22,7 +22,7 @@ from samza_dagster.sandbox.brokers import Brokers, directories
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.hosts import HOST_CORES, HOST_MEMORY_MB, SimulatedHost, host_names
-from samza_dagster.sandbox.java_check import find_java, need_prerequisites
+from samza_dagster.sandbox.java_check import find_java, require_prerequisites
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.ports import is_taken
@@ -179,7 +179,7 @@ class Sandbox:
         `MissingPrerequisite` elsewhere than on Linux or without the extra, and the errors of the
         parts.
         """
-        need_prerequisites()
+        require_prerequisites()
         with self.registry.exclusive():
             # A sandbox with state "starting" was killed, since its `up` would hold the lock.
             if self.registry.live() and self.registry.read().get("state") == "up":
@@ -325,7 +325,7 @@ class Sandbox:
                 servers,
                 plan,
                 lambda sent, total: tell(f"{sent:,} of {total:,} records"),
-                broker.need,
+                broker.require_running,
             )
         logins = None
         if options.is_fenced:
@@ -369,7 +369,7 @@ class Sandbox:
         def is_so() -> bool:
             nonlocal unread
             if self.brokers is not None:
-                self.brokers.need()
+                self.brokers.require_running()
             try:
                 return condition()
             except Unreachable as error:  # the parts run, and are too busy to answer

@@ -150,13 +150,13 @@ class Sender:
         if self._clock() - self._heard < self._silent_s:
             return False
         self._heard = self._clock()
-        if not self._broker_answers():
+        if not self._is_broker_answering():
             return False
         before = self.acknowledged
         self._producer.flush(_BACK_S)
         return self.acknowledged == before and self._failure is None
 
-    def _broker_answers(self) -> bool:
+    def _is_broker_answering(self) -> bool:
         with contextlib.closing(kafka_client.consumer(self._servers)) as other:
             try:
                 return bool(kafka_client.end_offsets(other, INPUT_TOPIC, timeout_s=5.0))

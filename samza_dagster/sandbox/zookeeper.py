@@ -121,7 +121,7 @@ class ZooKeeperServer:
                 raise ActionFailed(
                     "start ZooKeeper", seen=process.log_tail(self.log), fix=f"see {self.log}"
                 )
-            if _answers(self._port):
+            if _is_answering(self._port):
                 return
         raise DeadlineExceeded(
             "start ZooKeeper",
@@ -130,7 +130,7 @@ class ZooKeeperServer:
         )
 
 
-def _answers(port: int) -> bool:
+def _is_answering(port: int) -> bool:
     try:
         with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
             connection.sendall(b"srvr")

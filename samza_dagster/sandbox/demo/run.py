@@ -21,7 +21,7 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.hosts import host_names
-from samza_dagster.sandbox.java_check import need_prerequisites
+from samza_dagster.sandbox.java_check import require_prerequisites
 from samza_dagster.sandbox.judge import Judge, OutputVerdict
 from samza_dagster.sandbox.progress import Phases
 
@@ -70,7 +70,7 @@ class Demo:
         Raises `MissingPrerequisite`, before anything starts, without a checkout, Linux or the
         extra.
         """
-        need_prerequisites()
+        require_prerequisites()
         definitions, options = checkout_definitions(), self._options
 
         def broker_is_up(servers: str) -> None:

@@ -145,7 +145,7 @@ class YarnCluster:
     def start_resource_manager(self) -> None:
         """Start the ResourceManager again; return when it answers."""
         self._spawn_resource_manager()
-        self._wait("start the ResourceManager", self._answers)
+        self._wait("start the ResourceManager", self._is_answering)
 
     def state(self) -> Cluster:
         """Return the ResourceManager's report on its nodes and the job; raise `Unreachable`."""
@@ -158,7 +158,7 @@ class YarnCluster:
         states = self._states()
         return all(states.get(name) == "RUNNING" for name in self.nodes)
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         try:
             self.state()
         except Unreachable:

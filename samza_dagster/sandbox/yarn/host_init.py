@@ -24,7 +24,7 @@ def _start(command: list[str]) -> int:
     return child
 
 
-def _ended() -> Iterator[tuple[int, int]]:
+def _reap() -> Iterator[tuple[int, int]]:
     """Yield process id and wait status of each dead child, orphans of the host among them."""
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -38,7 +38,7 @@ def _main(command: list[str]) -> int:
     running = _start(command)
     while True:
         heard = signal.sigwait(_HEARD)
-        for child, status in _ended():
+        for child, status in _reap():
             if child != running:
                 continue
             if os.WIFEXITED(status):
