@@ -1,6 +1,7 @@
 """Orchestrated placement for stateful stream processors, driven from Dagster.
 
-`SamzaJobComponent` and `PlacementClient` are loaded on first use: importing this package imports no Dagster.
+`SamzaJobComponent` and `PlacementClient` load on first use: an import of this package imports no
+Dagster.
 """
 
 from __future__ import annotations

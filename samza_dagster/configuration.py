@@ -1,9 +1,8 @@
-"""The job, its cluster and its logins, configured once for the command line, the
-component and the coordinator.
+"""The job, its cluster and the logins, configured alike for commands, component and coordinator.
 
-Each value may stand in the configuration file, in the environment and in a flag (of the component:
-its YAML), each over the one before. A `job.properties` that one of these names counts there, behind
-what is said beside it.
+A value may be in the configuration file, in the environment and in a flag (for the component: its
+YAML); each overrides the one before. The values of a `job.properties` rank as the place that
+names the file, after the other values there.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from samza_dagster.metadata.connection import Connection, client_config_of, zook
 
 _PREFIX = "SAMZA_DAGSTER_"
 _OF_A_JOB = ("bootstrap_servers", "job_name", "job_id")
-"""What a `job.properties` says where nothing as strong says it."""
+"""The settings that a `job.properties` provides."""
 SECTIONS = ("coordinator", "processor")
 """Tables of the file with the flags of `coordinator run` and of `processor run`."""
 
 
 class JobSettings(BaseModel):
-    """Settings of one source. A field's title is the placeholder in a command's help."""
+    """The settings of one place. A field's title stands for its value in a command's help."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,17 +75,17 @@ def described(name: str) -> str:
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return _PREFIX + name.upper()
 
 
 def flag(name: str) -> str:
-    """The flag of a setting."""
+    """Return the flag of a setting."""
     return "--" + name.replace("_", "-")
 
 
 class SaidSetting(NamedTuple):
-    """A value, the file, variable or flag that says it, and how strong that is."""
+    """A value, its file, variable or flag, and the rank of that place."""
 
     value: str
     where: str
@@ -95,27 +94,27 @@ class SaidSetting(NamedTuple):
 
 @dataclass(frozen=True)
 class Configuration:
-    """The values that count, by setting; without those that nothing says."""
+    """The effective values, by setting, without unset ones."""
 
     said: Mapping[str, SaidSetting]
 
     def value(self, name: str) -> str:
-        """Empty for a setting that nothing says."""
+        """Return a setting's value; empty for an unset one."""
         return self.said[name].value if name in self.said else ""
 
     def client_settings(self) -> dict[str, str]:
-        """librdkafka's: of the job's properties, and of the file that `client_config` names, which win."""
+        """Return librdkafka's settings: those of `client_config` override the job's properties."""
         surroundings = _surroundings(self.said)
         if config := self.value("config"):
             return dict(Connection.from_properties(config, surroundings).client_config)
         return client_config_of(surroundings)
 
     def zookeeper_settings(self) -> dict[str, str]:
-        """Return the content of the file that `zookeeper_config` names; empty without one."""
+        """Return the settings of the file that `zookeeper_config` names; empty without one."""
         return zookeeper_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
-        """The connection to the job. Raises `InvalidInput` that names what is missing or wrong."""
+        """Return the connection to the job; raise `InvalidInput` that names the faulty setting."""
         for name in ("bootstrap_servers", "job_name"):
             if not self.value(name):
                 raise InvalidInput(
@@ -135,9 +134,9 @@ class Configuration:
 def configuration(
     flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Configuration:
-    """Combine file, environment and flags; None and empty values don't count.
+    """Return the effective values of file, environment and flags; None and empty are unset.
 
-    Raises `InvalidInput` for a file that can't be read, or a name in it that is no setting.
+    Raises `InvalidInput` for an unreadable file, or an unknown setting in it.
     """
     given = os.environ if environment is None else environment
     file = config_file(given)
@@ -158,7 +157,7 @@ def configuration(
 
 
 def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
-    """Return settings of the job's properties that no stronger source sets."""
+    """Return the settings of the job's properties that no place of the same rank overrides."""
     path, _, rank = said["config"]
     read = Connection.from_properties(path, _surroundings(said))
     found = {name: SaidSetting(getattr(read, name), path, rank) for name in _OF_A_JOB}
@@ -168,14 +167,14 @@ def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
 
 
 def _surroundings(said: Mapping[str, SaidSetting]) -> dict[str, str]:
-    """Return the environment that alone would give the same settings."""
+    """Return the values as environment variables."""
     return {variable(name): value for name, (value, _, _) in said.items()}
 
 
 def _read_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The configuration file's content; empty without one.
+    """Return the configuration file's content; empty without one.
 
-    Raises `InvalidInput` for one that is named and isn't there, or that is no TOML.
+    Raises `InvalidInput` for a named file that doesn't exist, or an invalid TOML.
     """
     given = os.environ if environment is None else environment
     path = config_file(given)
@@ -196,7 +195,7 @@ def _read_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def table_of(section: str, flags: Collection[str]) -> dict[str, Any]:
-    """Return a command's flags by the file: its table, over the settings that have a flag there.
+    """Return a command's flags from the file: its table, above the settings with such flags.
 
     Raises `InvalidInput` for a name in the table that is no flag.
     """
@@ -208,9 +207,9 @@ def table_of(section: str, flags: Collection[str]) -> dict[str, Any]:
 
 
 def settings_of(content: Mapping[str, Any], path: Path) -> dict[str, str]:
-    """The settings of a job in a file's content, without those of `SECTIONS`.
+    """Return the settings of a job in a file's content, without those of `SECTIONS`.
 
-    Raises `InvalidInput` for a name that is none of them, and a value that is no text or number.
+    Raises `InvalidInput` for an unknown name, and for a value that is neither text nor number.
     """
     settings = {name: value for name, value in content.items() if name not in SECTIONS}
     _require_known(settings, JobSettings.model_fields, str(path))

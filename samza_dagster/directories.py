@@ -1,7 +1,7 @@
-"""Where this package keeps files of a user: data, caches and configuration.
+"""The directories of a user's files: data, caches and configuration.
 
-By the XDG base directory specification, in directories named `samza_dagster`. `SAMZA_DAGSTER_HOME`
-is one directory for data and caches instead.
+They follow the XDG base directory specification, with directories named `samza_dagster`.
+`SAMZA_DAGSTER_HOME` is one directory for data and caches instead.
 """
 
 from __future__ import annotations
@@ -16,25 +16,29 @@ _NAME = "samza_dagster"
 
 
 def data_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Absolute; what is to be kept. It may not exist yet."""
+    """Return the absolute directory of data to keep. It may not exist yet."""
     given = os.environ if environment is None else environment
     return _one_directory(given) or _base(given, "XDG_DATA_HOME", ".local/share") / _NAME
 
 
 def sandboxes_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the directory that has a directory for each sandbox."""
+    """Return the directory of sandboxes, with a directory for each, by name."""
     return data_directory(environment) / "sandboxes"
 
 
 def artifacts_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Jars and class archives, which can be fetched and made again; shared by all sandboxes and Spark."""
+    """Return the directory of jars and class archives, shared by all sandboxes and Spark."""
+    # They can be fetched and made again, so they are in the cache.
     given = os.environ if environment is None else environment
     cache = _one_directory(given) or _base(given, "XDG_CACHE_HOME", ".cache") / _NAME
     return cache / "artifacts"
 
 
 def config_file(environment: Mapping[str, str] | None = None) -> Path:
-    """The file that `SAMZA_DAGSTER_CONFIG_FILE` names, else `config.toml` of this user. May not exist."""
+    """Return the file of `SAMZA_DAGSTER_CONFIG_FILE`, else the user's `config.toml`.
+
+    The file may not exist.
+    """
     given = os.environ if environment is None else environment
     if named := given.get(CONFIG_FILE_VARIABLE):
         return Path(named).expanduser().absolute()
@@ -51,6 +55,6 @@ def _user(environment: Mapping[str, str]) -> Path:
 
 
 def _base(environment: Mapping[str, str], variable: str, default: str) -> Path:
-    """A relative path counts as none, as the specification says."""
+    """Return a base directory of the specification, which ignores relative paths."""
     given = Path(environment.get(variable, ""))
     return given if given.is_absolute() else (_user(environment) / default).absolute()

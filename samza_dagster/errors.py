@@ -1,17 +1,17 @@
 """The errors that samza_dagster raises, one small tree.
 
 SamzaDagsterError
-├── InvalidInput            what the caller gave can't be used (exit 2)
+├── InvalidInput            the caller's input can't be used (exit 2)
 │   ├── MalformedRecord     a record of a topic can't be read: names topic, offset, field
 │   ├── UnknownTopic        there is no such topic
-│   └── Refused             legal form, but a rule forbids it: names rule, seen, fix
+│   └── Refused             valid input that a rule forbids: names rule, seen, fix
 ├── ActionFailed            the work was tried and ended in FAILED (exit 1)
-├── DeadlineExceeded        no outcome in time; the work may still go on (exit 3)
+├── DeadlineExceeded        no outcome in time; the work may continue (exit 3)
 ├── Unreachable             a broker, an agent or a coordinator doesn't answer (exit 4)
 ├── Fenced                  another coordinator leads; this one must end (exit 1)
 └── MissingPrerequisite     Python, a JDK, an extra or a port is missing (exit 2)
 
-Each carries what was asked, what was seen and what would make it right.
+Each has what was asked, what was seen and the change that would make it right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 MOST_NAMED = 20
-"""Of what one message lists: a job may have a thousand hosts."""
+"""Most names in one message, because a job may have a thousand hosts."""
 
 
 def some_of(names: Sequence[str], between: str = ", ") -> str:
@@ -29,10 +29,10 @@ def some_of(names: Sequence[str], between: str = ", ") -> str:
 
 
 class SamzaDagsterError(Exception):
-    """Base of all errors raised here.
+    """Base of all errors of this package.
 
-    `asked` is what the caller wanted, `seen` what was found instead, `fix` the
-    smallest change that would make it right. All three are for a person to read.
+    `asked` is the caller's request, `seen` the observation, `fix` the smallest change that would
+    make the request succeed. All three are for a person.
     """
 
     exit_code = 1
@@ -49,7 +49,7 @@ class SamzaDagsterError(Exception):
         super().__init__("; ".join(parts))
 
     def to_json(self) -> dict[str, str | int]:
-        """The same facts as a JSON object, for `--json`."""
+        """Return the same facts as a JSON object, for `--json`."""
         return {
             "error": type(self).__name__,
             "asked": self.asked,
@@ -70,13 +70,13 @@ class MalformedRecord(InvalidInput):
 
 
 class UnknownTopic(InvalidInput):
-    """There is no such topic: nobody has written to it yet, or the name is wrong."""
+    """The topic doesn't exist: it was never written to, or the name is wrong."""
 
 
 class Refused(InvalidInput):
-    """A placement rule forbids what was asked; `asked` names the rule.
+    """A placement rule forbids the request; `asked` names the rule.
 
-    `hosts`: what the rules say of each host, where that was looked at, as rows for a person.
+    `hosts`: the rules' verdict on each host, if any, as rows for a person.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ActionFailed(SamzaDagsterError):
 
 
 class DeadlineExceeded(SamzaDagsterError):
-    """No outcome before the deadline; the work may still go on."""
+    """No outcome before the deadline; the work may continue."""
 
     exit_code = 3
 
@@ -116,6 +116,6 @@ class Fenced(SamzaDagsterError):
 
 
 class MissingPrerequisite(SamzaDagsterError):
-    """Something that must be installed or free isn't; `fix` says how to get it."""
+    """A prerequisite isn't installed or free; `fix` is the way to get it."""
 
     exit_code = 2

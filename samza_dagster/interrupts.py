@@ -1,4 +1,4 @@
-"""How a signal becomes an exception, and isn't lost in a client of Kafka nor in a destructor."""
+"""Turns signals into exceptions that survive Kafka's clients and destructors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any
 
 
 def interrupts_raise(*numbers: signal.Signals) -> None:
-    """From now on these signals raise `KeyboardInterrupt` in the main thread.
+    """Let these signals raise `KeyboardInterrupt` in the main thread from now on.
 
-    Also where a shell had them ignored. Not by `signal.default_int_handler`: what that raises
-    has no value yet, and confluent_kafka loses it in a callback ("error return without
-    exception set", 2.16 on Python 3.11). Raises `ValueError` outside the main thread.
+    This also applies to signals that a shell had ignored. Raises `ValueError` outside the main
+    thread.
     """
+    # Not by `signal.default_int_handler`: its exception has no value yet, and confluent_kafka loses
+    # it in a callback ("error return without exception set", 2.16 on Python 3.11).
     for number in numbers:
         signal.signal(number, _interrupt)
 
@@ -29,11 +30,9 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Generator[None]:
-    """Keeps SIGINT and SIGTERM until the block has ended; nothing outside the main thread.
-
-    What makes a client of Kafka does so within it: the constructor takes an interrupt for a
-    setting that isn't text (`TypeError`, confluent_kafka 2.16).
-    """
+    """Defer SIGINT and SIGTERM to the end of the block; no effect outside the main thread."""
+    # Code that makes a client of Kafka does so within it: the constructor takes an interrupt for a
+    # setting that isn't text (`TypeError`, confluent_kafka 2.16).
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -46,7 +45,7 @@ def interrupts_deferred() -> Generator[None]:
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = signal.getsignal(number)
-            if handler is not None:  # one that isn't Python's couldn't be put back
+            if handler is not None:  # a handler that isn't Python's couldn't be restored
                 before[number] = handler
                 signal.signal(number, note)
         yield
@@ -61,7 +60,7 @@ _AGAIN_S = 0.1
 
 
 class _SentAgain:
-    """A hook for what Python ignores: an interrupt comes once more, all is told to the hook before."""
+    """A hook for ignored exceptions: it repeats an interrupt, and passes all to the former hook."""
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
         self._before = before
@@ -75,10 +74,8 @@ class _SentAgain:
 
 
 def ignored_interrupts_come_again() -> None:
-    """From now on SIGINT is sent again when Python has ignored what its handler raised.
-
-    It ignores whatever is raised within a destructor or a weak reference's callback ("Exception
-    ignored in"): a run that was told to end, by Dagster's handler, would go on and hold its place.
-    """
+    """Send SIGINT again whenever Python ignored its handler's exception, from now on."""
+    # Python ignores exceptions within a destructor or a weak reference's callback ("Exception
+    # ignored in"): a run that Dagster terminates would continue and hold its place.
     if not isinstance(sys.unraisablehook, _SentAgain):
         sys.unraisablehook = _SentAgain(sys.unraisablehook)

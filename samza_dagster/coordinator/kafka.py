@@ -156,7 +156,7 @@ class KafkaLog:
             try:
                 return call()
             except Unreachable as error:
-                if not self._writer.pending or self._stopped():
+                if not self._writer.has_pending or self._stopped():
                     raise
                 log.warning("the broker is away, containers run on: %s", error)
                 call = self._writer.finish_pending

@@ -377,7 +377,7 @@ class Leadership:
             self._withdraw(writer)
 
     def _withdraw(self, writer: StateWriter) -> None:
-        if self._leads or not writer.leads:
+        if self._leads or not writer.is_leading:
             return
         log.warning("took over and doesn't lead: the former leader, or a spare, may lead now")
         mark = encode_record(TAKE_OVER, claim_of_this_process(ended=True))

@@ -1,1 +1,1 @@
-"""Java: which releases are fit, and the class that warms a container."""
+"""Java: the fit releases, the JDK of Spark, and the class that warms a container."""

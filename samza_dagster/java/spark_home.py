@@ -1,4 +1,4 @@
-"""The JDK that Spark runs on, found as Spark's launcher would and checked before it fails."""
+"""Finds the JDK of Spark as Spark's launcher would, and checks it before Spark fails."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 
-_NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it, whatever the job
+_NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it for every job
 
 
 def spark_java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """A JDK that Spark 4 runs on: `JAVA_HOME` if it will do, else the one on `PATH`.
+    """Return a JDK that Spark 4 runs on: `JAVA_HOME` if it will do, else the one on `PATH`.
 
-    It must be of release 17 to 22 and hold the module `jdk.incubator.vector`, which
-    Java packaged as a wheel lacks; both are read from its `release` file. Raises
-    `MissingPrerequisite` with what was found wrong.
+    It must be of release 17 to 22 and have the module `jdk.incubator.vector`, which Java packaged
+    as a wheel lacks; both are read from its `release` file. Raises `MissingPrerequisite` with the
+    faults found.
     """
     environment = os.environ if environment is None else environment
     seen: list[str] = []

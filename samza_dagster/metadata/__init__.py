@@ -1,4 +1,4 @@
-"""Where a job's metadata lives: Samza's coordinator stream, our state topic, ZooKeeper."""
+"""Stores of a job's metadata: Samza's coordinator stream, our state topic, ZooKeeper."""
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord

@@ -1,7 +1,7 @@
-"""The audit topic of a job, read whole: what was committed, in order.
+"""The audit topic of a job, read whole: every committed record, in order.
 
-Records are appended by the leading coordinator in the transaction of the state that they
-speak of, and dropped by time alone: the oldest may be gone, none in between.
+The leading coordinator appends a record in the transaction of the state that it describes. Time
+alone drops records: the oldest may be gone, none in between.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ _ANSWER_S = 7.0
 
 
 def encode_entry(record: AuditRecord) -> tuple[bytes, bytes]:
-    """Return key (the record's number, so that no two are one to a compaction) and value."""
+    """Return key (the record's number, unique under compaction) and value."""
     value = json.dumps(audit_to_json(record), separators=(",", ":"), ensure_ascii=False)
     return str(record.number).encode(), value.encode()
 
 
 def decode_entry(topic: str, record: TopicRecord) -> AuditRecord:
-    """Return the audit record; raises `MalformedRecord` that names topic and offset."""
+    """Return the audit record; raise `MalformedRecord` that names topic and offset."""
     where = f"topic {topic}, offset {record.offset}"
     try:
         value: object = json.loads(record.value or b"")
     except (ValueError, RecursionError) as error:
         raise MalformedRecord(
             "read the audit history",
-            seen=f"{where}: a value that is no JSON",
-            fix="find out who wrote it: only the leading coordinator may write to this topic",
+            seen=f"{where}: the value is no JSON",
+            fix="find the process that wrote it: only the leading coordinator may write to this topic",
         ) from error
     return audit_from_json(value, where)
 
 
 def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
-    """Return since when a topic of this config must still hold records.
+    """Return the time since which a topic of this config must still have all records.
 
-    None where it may drop records for their size, or by a config that isn't understood.
-    An hour, or a tenth of the retention if that is less, is left for the clocks of
-    leader, broker and reader.
+    None where it may drop records for their size, or for a config that isn't understood. A margin
+    of an hour, or a tenth of the retention if less, is for the clocks of leader, broker and
+    reader.
     """
     try:
         retention_ms = int(config["retention.ms"])
@@ -63,7 +63,7 @@ def kept_since_ms(config: Mapping[str, str], now_ms: int) -> int | None:
 class AuditLog:
     """Reads a job's audit topic from outside of its leader.
 
-    `timeout_s` is for reading all of it; a broker has 7 s to answer at all.
+    `timeout_s` is for a whole reading; a broker has 7 s for an answer.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, *, timeout_s: float = 120.0) -> None:
@@ -73,11 +73,10 @@ class AuditLog:
         self._end = TopicEnd(self._cluster, topic)
 
     def records(self) -> tuple[AuditRecord, ...]:
-        """All records whose commit had returned before the call, in order of offset.
+        """Return all records committed before the call, in order of offset.
 
-        A transaction that is open at the time is waited for, but not longer than a
-        second. Raises `InvalidInput` when the topic doesn't exist, `MalformedRecord`
-        that names the offset and the field, `Unreachable`.
+        Waits for an open transaction, a second at most. Raises `InvalidInput` when the topic
+        doesn't exist, `MalformedRecord` that names the offset and the field, `Unreachable`.
         """
         deadline = time.monotonic() + self._timeout_s
         end, _ = self._end.settled(_ANSWER_S)
@@ -85,14 +84,14 @@ class AuditLog:
         return tuple(decode_entry(self.topic, record) for record in found)
 
     def kept_since_ms(self) -> int | None:
-        """Return since when the topic must still hold records.
+        """Return the time since which the topic must still have all records; None if unknown.
 
-        None where that isn't known, as without the right to see the topic's config.
-        Raises `InvalidInput` when the topic doesn't exist, `Unreachable`.
+        It is unknown without the right to see the topic's config, for example. Raises
+        `InvalidInput` when the topic doesn't exist, `Unreachable`.
         """
         config = topic_config(self._cluster, self.topic, _ANSWER_S)
         return None if config is None else kept_since_ms(config, int(time.time() * 1000))
 
     def close(self) -> None:
-        """Releases the connections."""
+        """Release the connections."""
         self._end.close()

@@ -1,7 +1,7 @@
-"""Logins and rules of a Kafka cluster: SCRAM users and ACLs, as an administrator sees them.
+"""Logins and rules of a Kafka cluster: SCRAM users and ACLs, for an administrator.
 
-Rules and logins are acknowledged by the controller and reach each broker a moment later;
-`principal_view.py` asks the brokers themselves.
+The controller acknowledges rules and logins, and each broker gets them a moment later.
+`principal_view.py` queries the brokers themselves.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from samza_dagster.metadata.kept_client import KeptClient
 USER = "User:"
 ALLOW, DENY = "ALLOW", "DENY"
 ANYTHING = "*"
-"""As a resource's name: every resource of its type. As a rule's principal after `User:`: everybody."""
+"""The wildcard: every resource of a type, and after `User:` every principal."""
 ITERATIONS = 4096
-"""The least that Kafka takes. A password of 256 random bits is no easier to find for it."""
+"""Kafka's minimum, which is enough for a password of 256 random bits."""
 _DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True, order=True)
 class AclRule:
-    """An ACL in Kafka's words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
+    """An ACL in Kafka's terms: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
 
     principal: str
     permission: str
@@ -46,8 +46,8 @@ class AclRule:
 class Authorizer:
     """The rules and SCRAM logins of one cluster. Every call may be repeated.
 
-    Each raises `MissingPrerequisite` where the cluster has no authorizer, `InvalidInput`
-    where this client's own principal may not do it, `Unreachable`.
+    Each raises `MissingPrerequisite` where the cluster has no authorizer, `InvalidInput` where
+    this client's own principal has no right, `Unreachable`.
     """
 
     def __init__(self, cluster: KafkaCluster, *, deadline_s: float = _DEADLINE_S) -> None:
@@ -56,44 +56,44 @@ class Authorizer:
         self._kept: KeptClient[Any] = KeptClient(cluster.admin, end_admin)
 
     def close(self) -> None:
-        """Ends the connection; the next call makes another."""
+        """End the connection; the next call makes another."""
         self._kept.close()
 
     def require(self) -> None:
-        """Returns when there is one, and this client may change its rules."""
-        # librdkafka gives an empty list of rules for every error of `describe_acls`
-        # (2.16); a removal of what nobody has changes nothing and tells errors.
+        """Raise unless there is an authorizer and this client may change its rules."""
+        # librdkafka (2.16) returns an empty list of rules for every error of `describe_acls`. The
+        # removal of a rule that doesn't exist changes nothing and reports errors.
         self.remove_rules_of([f"{USER}samza-dagster/nobody"])
 
     def rules(self, principal: str | None = None) -> list[AclRule]:
-        """The rules for one principal, or all of the cluster, in order.
+        """Return the rules for one principal, or all of the cluster, in order.
 
-        Empty too where `require` would raise.
+        The result is also empty where `require` would raise.
         """
         (found,) = self._ask("read the cluster's ACLs", "describe_acls", _filter(principal))
         return sorted(_rule(binding) for binding in found)
 
     def add_rules(self, rules: Sequence[AclRule]) -> None:
-        """Returns when the controller has them."""
+        """Add rules; return when the controller has them."""
         bindings = [_binding(rule) for rule in rules]
         if bindings:
             self._ask("add ACLs", "create_acls", bindings)
 
     def remove_rules_of(self, principals: Iterable[str]) -> None:
-        """Removes every rule, ALLOW and DENY, of each principal."""
+        """Remove every rule, ALLOW and DENY, of each principal."""
         filters = [_filter(principal) for principal in principals]
         if filters:
             self._ask("remove ACLs", "delete_acls", filters)
 
     def logins(self) -> frozenset[str]:
-        """Names of all users that have a SCRAM login."""
+        """Return the names of all users with a SCRAM login."""
         (found,) = self._ask("list SCRAM logins", "describe_user_scram_credentials")
         return frozenset(found)
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
-        """Creates or replaces a SCRAM login. Sessions that are open stay open.
+        """Create or replace a SCRAM login. Open sessions stay open.
 
-        Only after a call that shows that this client may: librdkafka (2.16) aborts the
+        Call it only after a call that proves this client's right: librdkafka (2.16) aborts the
         process when the brokers refuse this one.
         """
         kinds = _kinds()
@@ -102,7 +102,7 @@ class Authorizer:
         self._ask("create a SCRAM login", "alter_user_scram_credentials", [wanted])
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
-        """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
+        """Remove SCRAM logins, if they exist. Call it with the care of `set_login`."""
         kind, deletion = _mechanism(mechanism), _kinds().UserScramCredentialDeletion
         unwanted = [deletion(user, kind) for user in users]
         if unwanted:
@@ -114,7 +114,7 @@ class Authorizer:
             )
 
     def own_operations(self) -> frozenset[str]:
-        """Return the operations on the cluster that this client may use: `ALTER`, `DESCRIBE`, …."""
+        """Return this client's operations on the cluster: `ALTER`, `DESCRIBE`, …."""
         (found,) = self._ask(
             "read this client's own rights on the cluster",
             "describe_cluster",
@@ -125,13 +125,14 @@ class Authorizer:
     def _ask(
         self, asked: str, method: str, *given: Any, ignore: int | None = None, **named: Any
     ) -> list[Any]:
-        """Answers to a method of the client, one or one of each that is `given`.
+        """Return the answers to a method of the client, one or one for each item of `given`.
 
-        librdkafka (2.16) puts it to the broker that it takes for the controller, for the whole time
-        that it is given, also where that one is gone and another is. So half of the time is for
-        the kept client, and half for a new one, which asks who it is. `ignore` is the code of an
-        error that is none.
+        `ignore` is the code of an error that doesn't count.
         """
+        # librdkafka (2.16) sends the request to the broker that it takes for the controller, and
+        # waits the whole time, even when that broker is gone and another is the controller. So the
+        # kept client has half of the time, and a new one, which looks the controller up, has the
+        # other half.
         within_s = self._deadline_s / 2
 
         def once() -> list[Any]:
@@ -183,14 +184,14 @@ def _mechanism(name: str) -> Any:
 
 
 def _kinds() -> Any:
-    """The client's module of words; it re-exports what its type hints call private."""
+    """Return the client's module of enums; it re-exports types that its hints call private."""
     return admin
 
 
 def _binding(rule: AclRule) -> Any:
     kinds = _kinds()
     return kinds.AclBinding(
-        # Kafka's CLUSTER is this client's BROKER.
+        # This client calls Kafka's CLUSTER BROKER.
         kinds.ResourceType["BROKER" if rule.resource == "CLUSTER" else rule.resource],
         rule.name,
         kinds.ResourcePatternType[rule.pattern],

@@ -1,4 +1,4 @@
-"""Find placement messages that are no longer needed. Pure: the tool and the leader use one rule."""
+"""Selects obsolete placement messages. Pure: the tool and the leader use one rule."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Removal:
-    """A message to delete; `kind` is `request` or `response`, `at_ms` its own timestamp.
-
-    Or a `record` that can't be read as either: `uuid` is its key, and its time isn't known.
-    """
+    """A message to delete."""
 
     where: Where
-    kind: str
-    uuid: str
-    at_ms: int | None
+    kind: str  # `request`, `response`, or `record` for an unreadable one
+    uuid: str  # the key of an unreadable record
+    at_ms: int | None  # the message's own timestamp; None for an unreadable record
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the form of `--json`."""
         return asdict(self)
 
 
@@ -47,12 +44,12 @@ def finished_or_foreign(
     is_old: Callable[[PlacementResponse], bool],
     ended: str = "",
 ) -> tuple[Removal, ...]:
-    """Messages to delete, oldest first.
+    """Return the messages to delete, oldest first.
 
-    Requests of other deployments, whatever their age: nobody will ever take one. Answers
-    that are old (`is_old`) and final or of another deployment, and the requests
-    that they answer. Never what an action in flight belongs to (`in_flight`, UUIDs),
-    nor a request of this deployment that waits to be taken, unless that has `ended` (why) too.
+    These are requests of other deployments, whatever their age, because no coordinator will take
+    one. They are also old answers (`is_old`) that are final or of another deployment, with their
+    requests. A message of an action in flight (`in_flight`, UUIDs) is never among them. An open
+    request of this deployment is among them only if the deployment has `ended` (the reason) too.
     """
     found: list[Removal] = []
     for where, asked, answered in (

@@ -1,4 +1,4 @@
-"""The job, its Kafka cluster, its logins, and what runs it beside."""
+"""The connection to a job: its Kafka cluster, the login there, and its YARN or ZooKeeper."""
 
 from __future__ import annotations
 
@@ -47,22 +47,19 @@ _JAAS_OPTION = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 @dataclass(frozen=True)
 class Connection:
-    """A job and the Kafka cluster that holds its coordinator stream.
-
-    `client_config` are librdkafka settings, security included, passed on as they are.
-    None of their values appears in `repr`. `yarn_resource_manager` is where YARN's web address is,
-    of a job that Samza's own Application Master runs; several, separated by commas, where YARN is
-    highly available. Empty: what YARN knows isn't asked for. `zookeeper` is where ZooKeeper is that
-    coordinates a standalone job; empty: a cluster's coordinator runs it. `zookeeper_config` says how to
-    log in there, as `client_config` does for Kafka.
-    """
+    """A job and the Kafka cluster of its coordinator stream."""
 
     bootstrap_servers: str
     job_name: str
     job_id: str = DEFAULT_JOB_ID
+    # librdkafka settings, security included, passed on unchanged. `repr` hides them.
     client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    # YARN's web address, for a job under Samza's own Application Master; several, separated by
+    # commas, for a highly available YARN. Empty: YARN isn't queried.
     yarn_resource_manager: str = ""
+    # The ZooKeeper that coordinates a standalone job; empty: a cluster's coordinator does.
     zookeeper: str = ""
+    # The login at ZooKeeper, as `client_config` is for Kafka.
     zookeeper_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
@@ -94,38 +91,38 @@ class Connection:
 
     @property
     def resource_managers(self) -> tuple[str, ...]:
-        """The addresses of YARN's ResourceManager, in the order in which they are tried."""
+        """Return the addresses of YARN's ResourceManager, in the order of attempts."""
         each = (address.strip().rstrip("/") for address in self.yarn_resource_manager.split(","))
         return tuple(address for address in each if address)
 
     @property
     def own_name(self) -> str:
-        """Name and id of the job as one name, which no other job has (`naming.own_name`)."""
+        """Return name and id of the job as one name, which is unique (`naming.own_name`)."""
         return naming.own_name(self.job_name, self.job_id)
 
     @property
     def coordinator_stream_topic(self) -> str:
-        """The topic of Samza's coordinator stream of this job."""
+        """Return the topic of Samza's coordinator stream of this job."""
         return naming.coordinator_stream_topic(self.job_name, self.job_id)
 
     @property
     def state_topic(self) -> str:
-        """The topic of our own durable state of this job."""
+        """Return the topic of our own durable state of this job."""
         return naming.state_topic(self.job_name, self.job_id)
 
     @property
     def audit_topic(self) -> str:
-        """The topic of this job's audit records."""
+        """Return the topic of this job's audit records."""
         return naming.audit_topic(self.job_name, self.job_id)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Connection:
-        """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).
+        """Return the connection of `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID`.
 
-        `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings, and
-        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address, `SAMZA_DAGSTER_ZOOKEEPER` ZooKeeper's;
-        `SAMZA_DAGSTER_ZOOKEEPER_CONFIG` may name a properties file of how to log in there.
-        Raises `InvalidInput` that names the variable.
+        The id is 1 by default. `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of
+        librdkafka settings, `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address, and
+        `SAMZA_DAGSTER_ZOOKEEPER` ZooKeeper's. `SAMZA_DAGSTER_ZOOKEEPER_CONFIG` may name a
+        properties file with the login there. Raises `InvalidInput` that names the variable.
         """
         source = os.environ if environment is None else environment
         for name in (BOOTSTRAP_SERVERS, JOB_NAME):
@@ -149,11 +146,13 @@ class Connection:
     def from_properties(
         cls, path: Path | str, environment: Mapping[str, str] | None = None
     ) -> Connection:
-        """From a Samza `job.properties`: job.name, job.id, and the system of the coordinator.
+        """Return the connection of a Samza `job.properties`.
 
-        That is `job.coordinator.system`, else `job.default.system`. Its security settings
-        are translated to librdkafka's; those that the `environment` names win, and YARN's address
-        is its. ZooKeeper's is its too, else `job.coordinator.zk.connect`. Raises `InvalidInput` that names the property that is missing or can't be translated.
+        It uses job.name, job.id and the coordinator's system: `job.coordinator.system`, else
+        `job.default.system`. The system's security settings are translated to librdkafka's; those
+        of the `environment` override them. YARN's address is the environment's. ZooKeeper's is
+        too, else `job.coordinator.zk.connect`. Raises `InvalidInput` that names the property that
+        is missing or can't be translated.
         """
         given = client_config_of(environment or {})
         properties = read_properties(Path(path), "a Samza job's properties")
@@ -178,7 +177,7 @@ class Connection:
                 fix=f"{prefixes[0]}bootstrap.servers=host:port",
             )
         settings: dict[str, str] = {}
-        for prefix in reversed(prefixes):  # the consumer's win
+        for prefix in reversed(prefixes):  # the consumer's override the producer's
             settings |= _translated(properties, prefix, given, asked)
         return cls(
             bootstrap_servers=found,
@@ -193,24 +192,24 @@ class Connection:
 
 
 def client_config_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The librdkafka settings in the file that `SAMZA_DAGSTER_CLIENT_CONFIG` names; empty without."""
+    """Return librdkafka's settings of the file in `SAMZA_DAGSTER_CLIENT_CONFIG`; empty without."""
     path = environment.get(CLIENT_CONFIG)
     return read_properties(Path(path), CLIENT_CONFIG) if path else {}
 
 
 def zookeeper_config_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """How to log in at ZooKeeper, from the file that `SAMZA_DAGSTER_ZOOKEEPER_CONFIG` names; empty without."""
+    """Return the ZooKeeper login of the file in `SAMZA_DAGSTER_ZOOKEEPER_CONFIG`; empty without."""
     path = environment.get(ZOOKEEPER_CONFIG)
     return read_properties(Path(path), ZOOKEEPER_CONFIG) if path else {}
 
 
 def read_properties(path: Path, asked: str) -> dict[str, str]:
-    """A Java properties file; raises `InvalidInput` that names the file."""
+    """Return the content of a Java properties file; raise `InvalidInput` that names the file."""
     try:
         with path.open(encoding="utf-8") as file:
             return javaproperties.load(file)  # pyright: ignore[reportUnknownMemberType]
     except (OSError, ValueError) as error:
-        # ValueError carries text of the file, which may hold secrets: its kind alone is told.
+        # ValueError has text of the file, which may contain secrets, so report its type alone.
         seen = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise InvalidInput(
             f"{asked}: read {path}", seen=str(seen), fix="a properties file"
@@ -218,7 +217,7 @@ def read_properties(path: Path, asked: str) -> dict[str, str]:
 
 
 def redacted(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with every secret's value replaced, for logs and reports."""
+    """Return the settings with every secret's value replaced, for logs and reports."""
     return {name: "…" if _SECRET.search(name) else value for name, value in settings.items()}
 
 

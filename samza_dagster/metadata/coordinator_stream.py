@@ -1,9 +1,9 @@
 """Keys and values of Samza's coordinator stream, byte for byte where bytes matter.
 
-A key is the JSON array `[1,"<type>","<key>"]` without spaces: compaction compares
-bytes, so a key written in another way would be a second record beside Samza's. A
-value is an envelope, or the raw payload in namespaces of Samza's metadata store
-(placement messages). Pure: no clock, no client.
+A key is the JSON array `[1,"<type>","<key>"]` without spaces. Compaction compares bytes, so a key
+in another form would be a second record beside Samza's. A value is an envelope, or the raw
+payload in namespaces of Samza's metadata store (placement messages). Pure: no clock, no client.
+
 Sources: `CoordinatorStreamKeySerde`, `CoordinatorStreamValueSerde`, the `Set…` messages (1.8.0).
 """
 
@@ -29,18 +29,18 @@ SET_TASK_PARTITION = "set-task-partition-assignment"
 SET_CHANGELOG = "set-changelog"
 SOURCE_JOB_RUNNER = "job-runner"
 SOURCE_CONTAINER = "SamzaContainer"
-"""The source that Samza's own writers name, the coordinator's included."""
+"""The source in the records of Samza's own writers, the coordinator included."""
 
 
 class StreamKey(NamedTuple):
-    """`namespace` is the message's type, `key` what it is about."""
+    """The key of a record."""
 
-    namespace: str
-    key: str
+    namespace: str  # the message's type
+    key: str  # the subject of the message
 
 
 class Envelope(NamedTuple):
-    """The author of values, when (ms since the epoch), and the values themselves."""
+    """The values of a record, with their author and time (ms since the epoch)."""
 
     host: str
     source: str
@@ -51,7 +51,7 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True)
 class Author:
-    """The name that an envelope carries; `timestamp_ms` in ms since the epoch."""
+    """The author of an envelope; `timestamp_ms` in ms since the epoch."""
 
     host: str
     username: str
@@ -59,7 +59,7 @@ class Author:
     source: str = SOURCE_CONTAINER
 
     def envelope(self, values: Mapping[str, str]) -> bytes:
-        """The value with these fields, signed by this author."""
+        """Return the envelope of these values, signed by this author."""
         return encode_envelope(
             Envelope(self.host, self.source, self.username, self.timestamp_ms, values)
         )
@@ -74,11 +74,11 @@ class StreamRecord:
     value: bytes | None
 
     def key_bytes(self) -> bytes:
-        """The key as Samza writes it."""
+        """Return the key in Samza's form."""
         return encode_key(self.namespace, self.key)
 
 
-# As Jackson escapes: control characters in upper-case hex, everything else as it is.
+# Jackson's escapes: control characters in upper-case hex, everything else unchanged.
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord(char): escaped
     for char, escaped in {
@@ -98,7 +98,7 @@ def _json_string(text: str) -> str:
 
 
 def encode_key(namespace: str, key: str) -> bytes:
-    """The key's bytes as Samza writes them.
+    """Return the key's bytes in Samza's form.
 
     Raises `InvalidInput` for text that has no UTF-8 form (a lone surrogate).
     """
@@ -113,10 +113,8 @@ def encode_key(namespace: str, key: str) -> bytes:
 
 
 def decode_key(data: bytes | None, *, topic: str = "", offset: int = -1) -> StreamKey:
-    """Reads a key; raises `MalformedRecord` that names topic and offset, where they are given.
-
-    Of whatever version: Samza's readers don't look at it.
-    """
+    """Return a key; raise `MalformedRecord` that names topic and offset, if given."""
+    # Any version is accepted, as Samza's readers ignore it.
     try:
         version, namespace, name = orjson.loads(data or b"")
         if isinstance(version, int) and isinstance(namespace, str) and isinstance(name, str):
@@ -132,7 +130,7 @@ def decode_key(data: bytes | None, *, topic: str = "", offset: int = -1) -> Stre
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
-    """The envelope's bytes, in the order of Samza's fields."""
+    """Return the envelope's bytes, in the order of Samza's fields."""
     return json.dumps(
         {
             "host": envelope.host,
@@ -147,10 +145,10 @@ def encode_envelope(envelope: Envelope) -> bytes:
 
 
 def decode_envelope(data: bytes) -> Envelope:
-    """Reads an envelope; raises `MalformedRecord` that names the field.
+    """Return an envelope; raise `MalformedRecord` that names the field.
 
-    Samza's readers need `values` alone; the rest may be absent and is then empty or 0.
-    A value that is null counts as absent.
+    Samza's readers need `values` alone. Other fields may be absent, and are then empty or 0. A
+    null value counts as absent.
     """
     fields = decode_fields(data)
     return Envelope(
@@ -161,7 +159,7 @@ def decode_envelope(data: bytes) -> Envelope:
 
 
 def decode_fields(data: bytes) -> dict[str, Any]:
-    """Decode as `decode_envelope`, for millions of records: `values` are texts, the rest is unchanged."""
+    """Return the raw fields of an envelope, with `values` checked; fast, for large readings."""
     try:
         fields: Any = orjson.loads(data)
         values = fields["values"]
@@ -187,41 +185,42 @@ def _malformed(seen: str) -> MalformedRecord:
 
 
 def delete(namespace: str, key: str) -> StreamRecord:
-    """The record that deletes a key."""
+    """Return the record that deletes a key."""
     return StreamRecord(namespace, key, None)
 
 
 def set_config(author: Author, key: str, value: str) -> StreamRecord:
-    """Return the record of one setting of the job."""
+    """Return the record of a setting of the job."""
     return StreamRecord(SET_CONFIG, key, author.envelope({"value": value}))
 
 
 def set_container_host(author: Author, processor_id: str, host: str) -> StreamRecord:
-    """The host that a processor runs on."""
+    """Return the record of a processor's host."""
     values = {"host": host, "jmx-url": "", "jmx-tunneling-url": ""}
     return StreamRecord(SET_CONTAINER_HOST, processor_id, author.envelope(values))
 
 
 def set_task_container(author: Author, task_name: str, processor_id: str) -> StreamRecord:
-    """The processor that runs a task."""
+    """Return the record of a task's processor."""
     values = {"containerId": processor_id}
     return StreamRecord(SET_TASK_CONTAINER, task_name, author.envelope(values))
 
 
 def set_task_mode(author: Author, task_name: str, mode: TaskMode) -> StreamRecord:
-    """The role of a task."""
+    """Return the record of a task's role."""
     return StreamRecord(SET_TASK_MODE, task_name, author.envelope({"taskMode": mode.value}))
 
 
 def set_task_partition(
     author: Author, partition: SystemStreamPartition, task_names: Sequence[str]
 ) -> StreamRecord:
-    """The tasks that read an input partition; their names are JSON inside a string."""
+    """Return the record of the tasks that read an input partition."""
+    # The names are JSON inside a string.
     names = json.dumps(list(task_names), separators=(",", ":"), ensure_ascii=False)
     values = {"taskNames": names}
     return StreamRecord(SET_TASK_PARTITION, partition.to_json(), author.envelope(values))
 
 
 def set_changelog(author: Author, task_name: str, partition: int) -> StreamRecord:
-    """The changelog partition of a task."""
+    """Return the record of a task's changelog partition."""
     return StreamRecord(SET_CHANGELOG, task_name, author.envelope({"Partition": str(partition)}))

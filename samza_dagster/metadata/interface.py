@@ -1,7 +1,7 @@
-"""`MetadataStore` (SAMZA-1554): keys to values, and who changes them.
+"""`MetadataStore` (SAMZA-1554): keys, their values and their changes.
 
-In Kafka's coordinator stream, in memory, or anywhere that counts its changes, as ZooKeeper does. That
-overwritten values can be read again is what a log adds: nobody may rely on it.
+Implementations are Kafka's coordinator stream, a memory store, and any store that counts its
+changes, such as ZooKeeper. Only a log keeps overwritten values, so callers must not rely on them.
 """
 
 from __future__ import annotations
@@ -19,32 +19,29 @@ _log = logging.getLogger(__name__)
 
 
 def log_malformed(error: MalformedRecord) -> None:
-    """Logs a record that can't be read, where nobody asked to be told."""
+    """Log an unreadable record, for callers without a handler of their own."""
     _log.warning("Skipped a record: %s", error)
 
 
 def wall_clock_ms() -> int:
-    """Ms since the epoch."""
+    """Return the time in ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key's value as it was written; `value` None is a deletion.
-
-    `position` counts the store's changes: a later change has a higher one (in a stream the record's
-    offset). `timestamp_ms` is when it was written, by the store's clock.
-    """
+    """A written value of a key."""
 
     namespace: str
     key: str
-    value: bytes | None
+    value: bytes | None  # None is a deletion
+    # Counts the store's changes: a later change has a higher one. The offset in a stream.
     position: int
-    timestamp_ms: int
+    timestamp_ms: int  # the time of the write, by the store's clock
 
 
 class KeptValue(NamedTuple):
-    """The newest value of a key, and the position of the change that wrote it (`Change`)."""
+    """The newest value of a key, and the position of its change (`Change`)."""
 
     value: bytes
     position: int
@@ -54,7 +51,7 @@ class Watch(Protocol):
     """A running watch; `close` ends it and waits for its thread."""
 
     def close(self) -> None:
-        """Ends the watch."""
+        """End the watch."""
         ...
 
 
@@ -62,46 +59,46 @@ class MetadataStore(Protocol):
     """A keyed store in namespaces (in the coordinator stream: the message's type)."""
 
     def get(self, namespace: str, key: str) -> bytes | None:
-        """The newest value of those written before the call; None when absent."""
+        """Return the newest value written before the call; None when absent."""
         ...
 
     def all(self, namespace: str) -> dict[str, bytes]:
-        """Every key of a namespace with its newest value."""
+        """Return every key of a namespace with its newest value."""
         ...
 
     def whole(self) -> dict[str, dict[str, KeptValue]]:
-        """Every namespace with its keys and their newest values, as of one reading."""
+        """Return every namespace with its keys and their newest values, as of one reading."""
         ...
 
     def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
-        """When each of these keys got its newest value, also where that was deleted since.
+        """Return when each of these keys got its newest value, also if it was deleted since.
 
-        Of what was read until now, so nobody is asked; of deleted values as far as the store still
-        has them.
+        This uses earlier readings alone, without a request. Deleted values count as far as the
+        store still has them.
         """
         ...
 
     def put(self, namespace: str, key: str, value: bytes) -> int:
-        """Writes and waits for the acknowledgement; returns the position written."""
+        """Write and wait for the acknowledgement; return the position written."""
         ...
 
     def remove(self, namespace: str, key: str) -> int:
-        """Deletes the key (if such a key exists); returns the position written."""
+        """Delete the key (if it exists); return the position written."""
         ...
 
     def prepare_writes(self) -> None:
-        """Gets ready for the first `put` or `remove`, and doesn't wait for it."""
+        """Prepare the first `put` or `remove`, without a wait."""
         ...
 
     def end_position(self) -> int:
-        """Whatever is written after this call has this position or a higher one."""
+        """Return a position that no later write is below."""
         ...
 
     def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
-        """Changes of a namespace's keys from the position `since` on, in order, and where to go on.
+        """Return a namespace's changes from the position `since` on, in order, and where to go on.
 
-        The newest value of each key that was written since; what that overwrote, and deletions, as
-        far as the store still has them.
+        They include the newest value of each key that was written since. They include overwritten
+        values and deletions as far as the store still has them.
         """
         ...
 
@@ -112,12 +109,13 @@ class MetadataStore(Protocol):
         *,
         since: int | None = None,
     ) -> Watch:
-        """Calls `on_change` for `changes` of these namespaces (None: none yet), then for each as it is written.
+        """Call `on_change` for `changes` of these namespaces, then for each new one.
 
-        In order of position; a change is seen within 100 ms of being written.
+        `since` None skips earlier changes. The order is that of positions; a change arrives
+        within 100 ms of its write.
         """
         ...
 
     def close(self) -> None:
-        """Releases connections."""
+        """Release connections."""
         ...

@@ -1,8 +1,8 @@
-"""A leader's view of the coordinator stream: owner, locality, changelogs, obsolete records.
+"""A leader's view of the coordinator stream: its owner, locality, changelogs, obsolete records.
 
-Reads what any Samza coordinator wrote; `job_model_records` gives what Samza's own
-coordinator writes for a JobModel (`JobModelHelper`, `CoordinatorStreamUtil`), as
-records for one transaction.
+Reads the records of any Samza coordinator. `job_model_records` returns what Samza's own
+coordinator writes for a JobModel (`JobModelHelper`, `CoordinatorStreamUtil`), for one
+transaction.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ TRACKING_URL = "yarn.am.tracking.url"
 class JobMetadata:
     """Reads a job's coordinator stream through any `MetadataStore`.
 
-    `locality` and `changelog_partitions` raise `MalformedRecord` that names namespace, key and field.
+    `locality` and `changelog_partitions` raise `MalformedRecord` that names namespace, key and
+    field.
     """
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     def owner(self) -> dict[str, str]:
-        """`job.name` and `job.id` alone, as far as they are there and can be read."""
+        """Return the readable ones of `job.name` and `job.id`."""
         return self._settings("job.name", "job.id")
 
     def deployment_id(self) -> str | None:
-        """Return the last deployment's id; None when it isn't there or can't be read."""
+        """Return the id of the last deployment; None when it is absent or unreadable."""
         return self._settings(DEPLOYMENT_ID).get(DEPLOYMENT_ID)
 
     def _settings(self, *keys: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for key in keys:
             raw = self._store.get(stream.SET_CONFIG, key)
-            with contextlib.suppress(MalformedRecord):  # whoever leads next writes it anew
+            with contextlib.suppress(MalformedRecord):  # the next leader writes it anew
                 value = stream.decode_envelope(raw).values.get("value") if raw else None
                 found |= {} if value is None else {key: value}
         return found
 
     def locality(self) -> LocalityModel:
-        """The host that each processor last reported."""
+        """Return the host that each processor last reported."""
         found: dict[str, ProcessorLocality] = {}
         for processor_id, values in self._envelopes(stream.SET_CONTAINER_HOST).items():
             found[processor_id] = ProcessorLocality(
@@ -64,7 +65,7 @@ class JobMetadata:
         return LocalityModel(processor_localities=found)
 
     def changelog_partitions(self) -> dict[str, int]:
-        """Task name → partition of its changelogs."""
+        """Return task name → partition of its changelogs."""
         found: dict[str, int] = {}
         for task, values in self._envelopes(stream.SET_CHANGELOG).items():
             text = values.get("Partition")
@@ -76,7 +77,7 @@ class JobMetadata:
         return found
 
     def task_containers(self) -> dict[str, str]:
-        """Task name → the processor that has it, actives and standbys, as it was deployed last."""
+        """Return task name → its processor in the last deployment, actives and standbys."""
         return {
             task: values["containerId"]
             for task, values in self._envelopes(stream.SET_TASK_CONTAINER).items()
@@ -84,10 +85,9 @@ class JobMetadata:
         }
 
     def obsolete(self, records: Iterable[StreamRecord]) -> tuple[StreamRecord, ...]:
-        """Deletions of what `records` leave out: settings, tasks and partitions of an older model.
+        """Return deletions of the settings, tasks and partitions that `records` leave out.
 
-        Covers the namespaces that `job_model_records` writes. The Application Master's
-        URL stays.
+        Covers the namespaces that `job_model_records` writes. The Application Master's URL stays.
         """
         kept = {(record.namespace, record.key) for record in records}
         kept.add((stream.SET_CONFIG, TRACKING_URL))
@@ -128,9 +128,9 @@ def job_model_records(
 ) -> tuple[StreamRecord, ...]:
     """Return the records that Samza writes when it deploys this JobModel.
 
-    Config (with `app.run.id`), then per task its processor and mode, per input
-    partition its tasks, per task its changelog partition. No locality: containers
-    report it. `author.source` stands in all of them but the config's.
+    They are the config (with `app.run.id`), then per task its processor and mode, per input
+    partition its tasks, per task its changelog partition. Locality is missing: containers report
+    it. `author.source` is in all of them except the config's.
     """
     runner = Author(author.host, author.username, author.timestamp_ms, stream.SOURCE_JOB_RUNNER)
     config = {**job_model.config, DEPLOYMENT_ID: deployment_id}

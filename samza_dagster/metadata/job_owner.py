@@ -1,4 +1,4 @@
-"""The owner of a job's topics and its deployer, by coordinator stream and state topic."""
+"""Finds a topic's job and the job's deployer, in coordinator stream and state topic."""
 
 from __future__ import annotations
 
@@ -34,49 +34,47 @@ _COORDINATOR_STREAM = "__samza_coordinator_"
 _ANSWER_S = 10.0
 _READ_AT_ONCE = 16
 _KNOWN: dict[tuple[str, str], str] = {}
-"""Brokers and topic → the job whose coordinator stream it is: a topic is read until that is known."""
+"""Brokers and topic → the job of that coordinator stream. An unknown one is read again."""
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """The deployer of a job: the coordinator stream's `app.run.id`, and ours by the state topic.
+    """The last deployment of a job."""
 
-    `config` is the stream's, as far as it can be read, and `tasks` counts up to the highest changelog
-    partition that a task of it has.
-    """
-
-    run_id: str | None = None
-    ours: str | None = None
+    run_id: str | None = None  # the coordinator stream's `app.run.id`
+    ours: str | None = None  # our own deployment's id, by the state topic
+    # The stream's readable config.
     config: Mapping[str, str] = field(default_factory=dict[str, str])
-    tasks: int | None = None
+    tasks: int | None = None  # one more than the highest changelog partition of a task
 
     @property
     def is_ours(self) -> bool:
-        """Or nobody's: nothing was ever deployed."""
+        """Return whether our coordinator deployed it, or none did."""
         return self.run_id in (None, self.ours)
 
     @property
     def master_url(self) -> str | None:
-        """The tracking URL of its Application Master."""
+        """Return the tracking URL of its Application Master."""
         return self.config.get(TRACKING_URL)
 
 
 def require_own_topics(connection: Connection) -> None:
-    """Raises `Refused` when coordinator stream or state topic are another job's. Reads alone.
+    """Raise `Refused` when coordinator stream or state topic belong to another job. Reads alone.
 
-    Topics that don't exist are nobody's, nor are those that this client has no right to read.
-    Raises `MalformedRecord` for a state that can't be read, `Unreachable`.
+    Topics that don't exist belong to no job, nor do those that this client has no right to read.
+    Raises `MalformedRecord` for an unreadable state, `Unreachable`.
     """
     _read(connection, InvalidInput)
 
 
 def read_deployed(connection: Connection) -> Deployed:
-    """Read the deployer from the job's topics; missing topics say nothing.
+    """Return the deployment by the job's present topics; missing topics count as empty.
 
-    A leader of ours writes both in one transaction, which may come between the two reads:
-    what disagrees is read once more. Raises as `require_own_topics` does, and `InvalidInput` for a
-    topic that this client has no right to read.
+    Raises as `require_own_topics` does, and `InvalidInput` for a topic that this client has no
+    right to read.
     """
+    # A leader of ours writes both in one transaction, which may come between the two reads: a
+    # contradiction is read once more.
     found = _read(connection, UnknownTopic)
     return found if found.is_ours else _read(connection, UnknownTopic)
 
@@ -115,7 +113,7 @@ def _recorded_job(state: Mapping[str, Mapping[str, Any]]) -> str | None:
     try:
         job: object = state[JOB]["state"]["job"]
     except (KeyError, TypeError):
-        return None  # whoever leads next refuses it, and names the field
+        return None  # the next leader refuses it, and names the field
     return job if isinstance(job, str) else None
 
 
@@ -127,11 +125,9 @@ def _stream(connection: Connection, ours: str | None) -> Deployed:
 
 
 def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
-    """Return the deployer by a coordinator stream. A record that can't be read hides no other one.
-
-    A run id that can't be read is whose the job was: ours if it ever was, else another's. An
-    Application Master that deploys it writes one that can be.
-    """
+    """Return the deployment by a coordinator stream. An unreadable record hides no other one."""
+    # A job with an unreadable run id stays ours if it ever was, else it is another's: an
+    # Application Master that deploys the job writes a readable one.
     config: dict[str, str] = {}
     unread: set[str] = set()
     for key, raw in store.all(SET_CONFIG).items():
@@ -150,11 +146,11 @@ def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
 
 
 def deployed_jobs(servers: str, client_config: Mapping[str, str]) -> list[str]:
-    """The jobs that were ever deployed there, each as `<name>/<id>`.
+    """Return the jobs that were ever deployed there, each as `<name>/<id>`.
 
-    A topic's name has `-` for `_`, so which job's it is stands in the topic alone. One that can't be
-    read now isn't listed. Raises `Unreachable` when no broker answers.
+    Jobs that can't be read now aren't listed. Raises `Unreachable` when no broker answers.
     """
+    # A topic's name has `-` for `_`, so only the topic's content names its job.
     cluster = KafkaCluster(servers, client_config)
     try:
         with cluster.admin() as admin:

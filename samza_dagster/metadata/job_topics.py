@@ -1,7 +1,7 @@
-"""Reading of a job's other topics: changelog ends, and the tails of metrics and checkpoints.
+"""Reads a job's other topics: changelog ends, and the tails of metrics and checkpoints.
 
-A partition that can't be read, as one without a leader, makes no other one unknown: in its
-place stands the `Unreachable` that says why. The same holds for a topic that this client has
+An unreadable partition, such as one without a leader, makes no other one unknown: its place in
+the result has the `Unreachable` with the reason. The same holds for a topic that this client has
 no right to read.
 """
 
@@ -46,7 +46,7 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 _Key = TypeVar("_Key")
 
 ANSWER_S = 7.0
-"""How long a broker may take to answer, in seconds."""
+"""A broker's time for an answer, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -61,59 +61,59 @@ Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
 """By topic and partition."""
 
 WHOLE_TOPIC = -1
-"""Stands for a partition's number in `Ranges` when not even a topic's partitions can be read."""
+"""The partition number in `Ranges` of a topic with unreadable partitions."""
 
 
 def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreachable | None:
-    """Return the range of a partition, or why it can't be read; None when there is no such partition."""
+    """Return the range of a partition, or why it is unreadable; None for a missing partition."""
     return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
 def why_no_span(ranges: Ranges, topic: str, partition: int) -> str:
-    """Why there is nothing where `span_of` found None."""
+    """Return the reason for a None of `span_of`."""
     if (topic, 0) not in ranges:
         return f"topic {topic} doesn't exist"
     return f"topic {topic} has no partition {partition}"
 
 
 class JobTopics(Protocol):
-    """Topics that the client reads beside the metadata."""
+    """The client's reads beside the metadata."""
 
     def offset_ranges(self, topics: Collection[str]) -> Ranges:
-        """First and next offset of every partition; topics that don't exist are left out."""
+        """Return first and next offset of every partition, without topics that don't exist."""
         ...
 
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
     ) -> Mapping[tuple[str, int, int], int]:
-        """Topic, partition and time in ms → the first record of that time or a later one.
+        """Return topic, partition and time in ms → the first record of that time or later.
 
-        By the times of the records themselves. Left out where there is none, and where the partition
-        can't be read.
+        The records' own times count. Missing for partitions without such a record, and unreadable
+        ones.
         """
         ...
 
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
-        """Records of the last `last_ms` up to the end at the time of the call; None: all.
+        """Yield records of the last `last_ms` up to the end at the time of the call; None: all.
 
-        `last_ms` counts back from each partition's own newest time: those who write may have
-        other clocks than who reads. What stands at `offset` or behind it is there in any case.
-        Nothing when the topic doesn't exist; one `Unreachable` for each partition that
+        `last_ms` counts back from each partition's own newest time, because writers and readers
+        may have different clocks. Records from `offset` on are included in any case. Yields
+        nothing when the topic doesn't exist, and one `Unreachable` for each partition that
         couldn't be read to its end.
         """
         ...
 
     def close(self) -> None:
-        """Releases the connection."""
+        """Release the connection."""
         ...
 
 
 class KafkaJobTopics:
     """`JobTopics` over Kafka. Commits nothing and creates no topic.
 
-    Raises `Unreachable` when no broker answers within `ANSWER_S`; the next call connects anew.
+    Raises `Unreachable` when no broker answers within `ANSWER_S`; the next call reconnects.
     """
 
     def __init__(
@@ -121,33 +121,36 @@ class KafkaJobTopics:
     ) -> None:
         self._cluster = cluster
         self._monotonic = monotonic
-        # Kept: who asks every few seconds needs no new connection each time.
+        # Kept, so that a caller with a request every few seconds needs no new connection each time.
         self._admin: KeptClient[AdminClient] = KeptClient(cluster.admin, end_admin)
 
     def close(self) -> None:
-        """Ends the connection; the next call makes another."""
+        """End the connection; the next call makes another."""
         self._admin.close()
 
     def offset_ranges(self, topics: Collection[str], *, committed_only: bool = False) -> Ranges:
-        """First and next offset of every partition of the topics that exist.
+        """Return first and next offset of every partition of the topics that exist.
 
-        `committed_only`: no record of an open transaction lies before the next.
+        `committed_only`: no record of an open transaction is before the next offset.
         """
         return self.ranges_and_ids(topics, committed_only=committed_only)[0]
 
     def ranges_and_ids(
         self, topics: Collection[str], *, committed_only: bool = False
     ) -> tuple[Ranges, dict[str, str]]:
-        """The same, and the brokers' id of each topic that may be described; one that is made anew has another."""
+        """Return the ranges and, by topic, the brokers' id; a recreated topic has another id.
+
+        Topics without the right to describe them have no id.
+        """
         names = sorted(set(topics))
         ids: dict[str, str] = {}
         unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
-        with self._answered(asked):
+        with self._translate_errors(asked):
             wanted = _partitions(self._admin, names, unread, ids)
-            starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
+            starts = _list_offsets(self._admin, wanted, OffsetSpec.earliest(), unread)
             latest = OffsetSpec.latest()
-            ends = _listed(self._admin, starts, latest, unread, committed_only=committed_only)
+            ends = _list_offsets(self._admin, starts, latest, unread, committed_only=committed_only)
             if not ends:
                 _raise_if_lost(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
@@ -156,8 +159,8 @@ class KafkaJobTopics:
 
     def existing(self, topics: Collection[str]) -> set[str]:
         """Return the topics that exist and may be described."""
-        with self._answered(f"describe {len(topics)} topics"):
-            found, unread = _described(self._admin, topics)
+        with self._translate_errors(f"describe {len(topics)} topics"):
+            found, unread = _describe_topics(self._admin, topics)
             if not found:
                 _raise_if_lost(unread.values())
         return set(found)
@@ -165,15 +168,15 @@ class KafkaJobTopics:
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
     ) -> dict[tuple[str, int, int], int]:
-        """The first record of each partition at or after each time; one question per time."""
+        """Return the first record of each partition at or after each time; one request per time."""
         found: dict[tuple[str, int, int], int] = {}
         left = set(asked)
-        with self._answered("read the offsets of changelogs at the times of reports"):
+        with self._translate_errors("read the offsets of changelogs at the times of reports"):
             while left:
                 # A request has each partition once.
                 times = {(topic, partition): at_ms for topic, partition, at_ms in left}
                 specs = {at: OffsetSpec.for_timestamp(max(ms, 0)) for at, ms in times.items()}
-                for at, first in _listed(self._admin, times, specs, {}).items():
+                for at, first in _list_offsets(self._admin, times, specs, {}).items():
                     if first.offset >= 0:
                         found[*at, times[at]] = first.offset
                 left -= {(*at, ms) for at, ms in times.items()}
@@ -182,14 +185,14 @@ class KafkaJobTopics:
     def tail(
         self, topic: str, last_ms: int | None = None, *, offset: int | None = None
     ) -> Iterator[TopicRecord | Unreachable]:
-        """Records of all partitions, of the last `last_ms` before the newest of each."""
+        """Yield records of all partitions, of the last `last_ms` before the newest of each."""
         unread: dict[tuple[str, int], KafkaError] = {}
-        with self._answered(f"read topic {topic}"):
+        with self._translate_errors(f"read topic {topic}"):
             wanted = _partitions(self._admin, [topic], unread)
             latest = OffsetSpec.latest()
-            ends = _listed(self._admin, wanted, latest, unread, committed_only=True)
+            ends = _list_offsets(self._admin, wanted, latest, unread, committed_only=True)
             since = OffsetSpec.earliest() if last_ms is None else OffsetSpec.max_timestamp()
-            found = _listed(self._admin, ends, since, unread)
+            found = _list_offsets(self._admin, ends, since, unread)
             if not found:
                 _raise_if_lost(unread.values())
             for at, error in unread.items():
@@ -200,7 +203,7 @@ class KafkaJobTopics:
             try:
                 left = [TopicPartition(*at, one.offset) for at, one in found.items()]
                 if last_ms is not None:
-                    # By one question for all partitions, not one after the other.
+                    # One request for all partitions.
                     times = [
                         TopicPartition(*at, max(newest.timestamp - last_ms, 0))
                         for at, newest in found.items()
@@ -261,7 +264,7 @@ class KafkaJobTopics:
                 pending.discard(partition)
 
     @contextmanager
-    def _answered(self, asked: str) -> Generator[None]:
+    def _translate_errors(self, asked: str) -> Generator[None]:
         try:
             yield
         except KafkaException as error:
@@ -269,7 +272,7 @@ class KafkaJobTopics:
 
 
 def _raise_if_lost(errors: Collection[KafkaError]) -> None:
-    """For a client that reaches no partition: `KafkaException`, unless the brokers said of all why."""
+    """Raise `KafkaException` for a client that reaches no partition without a broker's reason."""
     lost = [error for error in errors if _is_loss(error)]
     if lost:
         raise KafkaException(lost[0])
@@ -286,27 +289,27 @@ def _partitions(
     unread: dict[tuple[str, int], KafkaError],
     ids: dict[str, str] | None = None,
 ) -> list[tuple[str, int]]:
-    """Return the topics that exist; unreadable partitions go to `unread`, topic ids to `ids`."""
-    found, errors = _described(kept, topics)
+    """Return the partitions of the topics that exist; fill `unread` and `ids`."""
+    found, errors = _describe_topics(kept, topics)
     unread |= {(topic, WHOLE_TOPIC): error for topic, error in errors.items()}
     if ids is not None:
         ids |= {topic: str(each.topic_id) for topic, each in found.items()}
     return [(topic, one.id) for topic, each in found.items() for one in each.partitions]
 
 
-def _listed(
+def _list_offsets(
     kept: KeptClient[AdminClient],
     wanted: Collection[tuple[str, int]],
     spec: OffsetSpec
     | Mapping[tuple[str, int], OffsetSpec | None]
-    | None,  # its makers never give None
+    | None,  # its factories never return None
     unread: dict[tuple[str, int], KafkaError],
     *,
     committed_only: bool = False,
 ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
-    """An offset of each of these partitions; those that can't be read go to `unread`.
+    """Return an offset of each of these partitions; unreadable ones go to `unread`.
 
-    `spec` is the same for all of them, or each one's own.
+    `spec` is the same for all of them, or one for each.
     """
     level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
 
@@ -319,21 +322,20 @@ def _listed(
         listed = untyped.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
         return {(tp.topic, tp.partition): future for tp, future in listed.items()}
 
-    offsets, errors = _answers(kept, wanted, ask)
+    offsets, errors = _collect_answers(kept, wanted, ask)
     unread.update(errors)
     return offsets
 
 
-def _answers(
+def _collect_answers(
     kept: KeptClient[AdminClient],
     wanted: Collection[_Key],
     ask: Callable[[AdminClient, Collection[_Key], float], Mapping[_Key, Any]],
 ) -> tuple[dict[_Key, Any], dict[_Key, KafkaError]]:
-    """Return the brokers' answers by futures of `ask`, and why some are missing; in `ANSWER_S`.
-
-    What seems lost is asked for once more, by a new client, which has to find out who leads; and again where
-    the broker hasn't yet heard of the epoch in which it leads, as just after it was fenced.
-    """
+    """Return the brokers' answers by key, and the errors of the others, within `ANSWER_S`."""
+    # A request that seems lost is repeated once by a new client, which has to look the leaders up.
+    # It is repeated further where a broker doesn't know yet the epoch in which it leads, as just
+    # after it was fenced.
     found: dict[_Key, Any] = {}
     unread: dict[_Key, KafkaError] = {}
     deadline = time.monotonic() + ANSWER_S
@@ -362,23 +364,23 @@ def _answers(
 
 
 def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
-    """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
-    found, errors = _described(kept, [topic])
+    """Return the partitions of a topic; none when it doesn't exist. Raise `KafkaException`."""
+    found, errors = _describe_topics(kept, [topic])
     if errors:
         raise KafkaException(errors[topic])
     return tuple(one.id for each in found.values() for one in each.partitions)
 
 
-def _described(
+def _describe_topics(
     kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, KafkaError]]:
-    """Each topic that exists, and why another can't be described."""
-    # describe_topics: to ask for a topic's metadata by its name could create it.
+    """Return the descriptions of existing topics, and the errors of others."""
+    # describe_topics, because a request for a topic's metadata by name could create the topic.
 
     def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type
         return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
 
-    found, errors = _answers(kept, topics, ask)
+    found, errors = _collect_answers(kept, topics, ask)
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
     return found, {topic: error for topic, error in errors.items() if error.code() != unknown}

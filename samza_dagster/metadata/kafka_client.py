@@ -1,6 +1,6 @@
-"""librdkafka's clients as this package uses them: settings, deadlines, errors.
+"""librdkafka's clients in this package: settings, deadlines, errors.
 
-All calls of confluent_kafka that aren't reading or writing records are here.
+All calls of confluent_kafka except reads and writes of records are here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from samza_dagster.metadata.connection import Connection, redacted
 _log = logging.getLogger(__name__)
 _Client = TypeVar("_Client")
 _Found = TypeVar("_Found")
-# Brokers on loopback or in one data centre: come back within a second of the broker.
+# For brokers on loopback or in one data centre: reconnect within a second.
 _RECONNECT = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
 _LEAST_S = 1.0
 PAUSE_S = 0.05
@@ -31,8 +31,7 @@ PAUSE_S = 0.05
 class KafkaCluster:
     """Makes clients of one cluster and turns their errors into ours.
 
-    Remembers the last error that any of them reported, so that a deadline that passed
-    can say why.
+    It remembers the clients' last error, to explain a missed deadline.
     """
 
     def __init__(
@@ -44,34 +43,34 @@ class KafkaCluster:
 
     @classmethod
     def of(cls, connection: Connection) -> Self:
-        """The cluster of a job's coordinator stream."""
+        """Return the cluster of a job's coordinator stream."""
         return cls(connection.bootstrap_servers, connection.client_config)
 
     def __repr__(self) -> str:
         return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"
 
     def tls_settings(self) -> dict[str, str]:
-        """The settings that any client of this cluster needs, whoever it logs in as."""
+        """Return the settings that any client of this cluster needs, with any login."""
         return {k: v for k, v in self._client_config.items() if k.startswith("ssl.")}
 
     LARGEST = "message.max.bytes"
 
     @property
     def largest_record_bytes(self) -> int:
-        """The size of the largest record, uncompressed, that a producer of this cluster sends."""
+        """Return the limit of a record, uncompressed, above which a producer refuses it."""
         return int(self._client_config.get(self.LARGEST, "1000000"))
 
     @property
-    def compresses(self) -> bool:
-        """Whether records of producers of this cluster may be smaller than their input."""
+    def is_compressing(self) -> bool:
+        """Return whether producers of this cluster may compress records."""
         of = self._client_config.get
         return (of("compression.type") or of("compression.codec") or "none") != "none"
 
     def reader(self, *, committed_only: bool, report_ends: bool = True) -> Consumer:
-        """A consumer that takes part in no group and commits nothing.
+        """Return a consumer that takes part in no group and commits nothing.
 
-        `report_ends`: it tells the end of the partition, within 25 ms of reaching it.
-        The group `samza-dagster-reader` is only a name that the client needs.
+        `report_ends`: it reports the end of the partition, within 25 ms of reaching it. The group
+        `samza-dagster-reader` is only a name that the client needs.
         """
         own = {
             "group.id": "samza-dagster-reader",
@@ -82,7 +81,7 @@ class KafkaCluster:
             "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             "fetch.error.backoff.ms": "50",
             "fetch.queue.backoff.ms": "10",
-            # An end is told by an empty fetch, which the broker holds for this long.
+            # An empty fetch reports an end; the broker delays it for this long.
             "enable.partition.eof": "true" if report_ends else "false",
             "fetch.wait.max.ms": "25" if report_ends else "500",
         }
@@ -95,11 +94,11 @@ class KafkaCluster:
         timeout_ms: int = 10_000,
         is_idempotent: bool = True,
     ) -> Producer:
-        """An idempotent producer without batching delay, or a transactional one.
+        """Return an idempotent producer without batching delay, or a transactional one.
 
-        `timeout_ms` bounds the delivery of a record (of a transaction: how long the
-        broker keeps it open). One that isn't idempotent may write a record twice, and begins at
-        once: to get its id from the brokers takes another up to a second.
+        `timeout_ms` bounds the delivery of a record, or the broker's time for an open
+        transaction. A producer that isn't idempotent may write a record twice. It starts at once,
+        while another needs up to a second to get its id from the brokers.
         """
         settings = {"enable.idempotence": str(is_idempotent), "acks": "all", "linger.ms": "0"}
         if transactional_id is None:
@@ -112,11 +111,11 @@ class KafkaCluster:
         return self._make(Producer, self._settings(settings))
 
     def admin(self) -> AdminClient:
-        """A client that creates and describes topics."""
+        """Return a client that creates and describes topics."""
         return self._make(AdminClient, self._settings({}))
 
     def unreachable(self, asked: str, deadline_s: float, seen: str = "") -> Unreachable:
-        """The error for a deadline that passed; names the servers and the last error."""
+        """Return the error for a missed deadline; it names the servers and the last error."""
         at, last_error = self._last_error
         recent = last_error if time.monotonic() - at < deadline_s + 5 else ""
         details = [seen, recent, f"no answer within {deadline_s:g} s"]
@@ -129,9 +128,9 @@ class KafkaCluster:
     def unread(self, topic: str, partition: int, error: KafkaError | None = None) -> Unreachable:
         """Return the error for a partition that couldn't be read, while others could.
 
-        A negative number stands for the whole topic. Without an error none of its records came
-        in time. Raises `InvalidInput` for an error that is neither a broker's absence nor a
-        missing right.
+        A negative number means the whole topic. Without an error, none of its records came in
+        time. Raises `InvalidInput` for an error that is neither a broker's absence nor a missing
+        right.
         """
         part = topic if partition < 0 else f"{topic}-{partition}"
         asked = f"read topic {topic}" if partition < 0 else f"read partition {partition} of {topic}"
@@ -150,7 +149,7 @@ class KafkaCluster:
         return Unreachable(asked, seen=seen, fix=fix)
 
     def unknown_topic(self, asked: str, topic: str) -> UnknownTopic:
-        """The error for a topic that isn't there: the job is unknown to this cluster."""
+        """Return the error for a missing topic: the job is unknown to this cluster."""
         return UnknownTopic(
             asked,
             seen=f"no topic {topic} at {self.bootstrap_servers} (or no right to see it)",
@@ -160,7 +159,7 @@ class KafkaCluster:
     def failure(
         self, asked: str, error: KafkaError, deadline_s: float, topic: str = ""
     ) -> SamzaDagsterError:
-        """Our error for an error of the client."""
+        """Return our error for an error of the client."""
         code = error.code()
         if topic and code in (
             KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -191,7 +190,7 @@ class KafkaCluster:
         return {
             **_RECONNECT,
             "socket.keepalive.enable": "true",
-            # Its own log goes to the process's stderr; what matters comes as errors.
+            # Its own log goes to the process's stderr; important events arrive as errors.
             "log_level": "0",
             **self._client_config,
             **own,
@@ -200,7 +199,7 @@ class KafkaCluster:
         }
 
     def _note_error(self, error: KafkaError) -> None:
-        """Note an error; "all brokers are down" follows each reason and adds nothing."""
+        """Remember an error, except that all brokers are down, which only follows a reason."""
         down = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the public name has the underscore
         at, reason = self._last_error
         if not (down and reason):
@@ -210,17 +209,15 @@ class KafkaCluster:
 
 
 def end_admin(admin: AdminClient | None) -> None:
-    """Ends a client that is kept beyond a `with`.
-
-    Never left to its destructor, in which an exception of a signal's handler is lost: the
-    Ctrl-C of a command, the termination of a run (confluent_kafka 2.16).
-    """
+    """End a client that is kept beyond a `with`."""
+    # Never leave it to its destructor, which loses an exception of a signal's handler: the Ctrl-C
+    # of a command, the termination of a run (confluent_kafka 2.16).
     if admin is not None:
         admin.__exit__(None, None, None)
 
 
 def end_producer(producer: Producer | None) -> None:
-    """End a producer as `end_admin`; unacknowledged records are given up, not waited for.
+    """End a producer as `end_admin` does, and drop its unacknowledged records without a wait.
 
     Not for a transactional one: its `close` waits for the brokers, minutes while they hang.
     """
@@ -228,21 +225,19 @@ def end_producer(producer: Producer | None) -> None:
         producer.purge()  # `close` alone waits without a deadline
         try:
             producer.close()
-        except KafkaException:  # fatal, told here for the first time, and of no more use
+        except KafkaException:  # fatal, reported here for the first time, and of no more use
             producer.close()
 
 
 def remaining_s(deadline: float) -> float:
-    """Seconds until a deadline of the monotonic clock, at least 0."""
+    """Return the seconds until a deadline of the monotonic clock, at least 0."""
     return max(deadline - time.monotonic(), 0.0)
 
 
 def share_of(left_s: float) -> float:
-    """Return the share of the remaining seconds for one question: half, a second at least.
-
-    librdkafka (2.16) puts it to the broker that it knows as a leader, for the whole time that it
-    is given, also where that one is gone and another leads.
-    """
+    """Return the time of one request, half of the seconds left, at least a second."""
+    # librdkafka (2.16) sends a request to the broker that it knows as a leader and waits the whole
+    # time, even when that broker is gone and another leads.
     return max(left_s / 2, min(left_s, _LEAST_S), 0.001)
 
 
@@ -253,9 +248,9 @@ def asked_until(
 ) -> _Found:
     """Return the result of `ask`, which gets the seconds that it may take.
 
-    A question that fails is put again, once `who_leads` (as `ask`) has asked that anew: one that a
-    leader which is gone was to answer takes its `share_of` the time and not all of it. Raises the
-    first `KafkaException` when the time is over, and one that `is_final` at once.
+    A failed request is repeated, after `who_leads` (called as `ask`) has refreshed the leaders: a
+    request to a lost leader takes its `share_of` the time and not all of it. Raises the first
+    `KafkaException` when the time is over, and an `is_final` one at once.
     """
     deadline = time.monotonic() + deadline_s
     failed: list[KafkaException] = []
@@ -274,20 +269,19 @@ def asked_until(
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Return whether a reader goes on by itself after this error, as where a partition has no leader for a moment."""
+    """Return whether a reader continues by itself after this error, as without a leader."""
     return error.retriable() or is_of_another_epoch(error)
 
 
 def is_of_another_epoch(error: KafkaError) -> bool:
-    """Return whether the client knows a partition's leader by another epoch than the broker that leads.
-
-    So it is for a moment after a broker was restarted, or frozen and fenced. librdkafka doesn't call it retriable.
-    """
+    """Return whether client and leading broker disagree on the epoch of a partition's leader."""
+    # This lasts a moment after a broker was restarted, or frozen and fenced. librdkafka doesn't
+    # call it retriable.
     return error.code() in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH)
 
 
 def is_final(error: KafkaError) -> bool:
-    """No broker would answer otherwise: a lack of rights, a limit, a setting that can't be."""
+    """Return whether every broker would refuse too: a missing right, a limit, a bad setting."""
     return error.code() in (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,

@@ -1,7 +1,7 @@
 """`MetadataStore` over Samza's coordinator stream in Kafka.
 
-Reads what Samza's readers read, uncommitted and aborted records too, unless it is told
-otherwise. Commits no offsets and joins no group.
+Reads what Samza's readers read, uncommitted and aborted records too, unless configured otherwise.
+Commits no offsets and joins no group.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ _log = logging.getLogger(__name__)
 class KafkaMetadataStore:
     """Keys and values of a coordinator stream. Thread-safe.
 
-    `timeout_s` bounds every call. Records whose key can't be read go to `on_malformed`
-    (once by the store's own view, once by each watch) and are skipped. Connects at the
-    first call. Calls raise `InvalidInput` when the topic doesn't exist and `Unreachable`
-    when no broker answers in time; after that of a `put` it is unknown whether the record
-    was written.
+    `timeout_s` bounds every call. Records with an unreadable key go to `on_malformed` (once by
+    the store's own view, once by each watch) and are skipped. It connects at the first call.
+    Calls raise `InvalidInput` when the topic doesn't exist and `Unreachable` when no broker
+    answers in time; after that of a `put` it is unknown whether the record was written.
 
-    With `committed_only` the newest value of a key is the newest that was committed: a
-    deletion that a dead leader left in its transaction hides nothing. A watch tells every
-    record at once all the same, so that no open transaction holds up what comes behind it.
+    With `committed_only` the newest value of a key is the newest committed one: a deletion that a
+    dead leader left in its transaction hides nothing. A watch still delivers every record at
+    once, so that no open transaction delays later records.
     """
 
     def __init__(
@@ -90,55 +89,54 @@ class KafkaMetadataStore:
         return f"KafkaMetadataStore({self._cluster!r}, {self._topic!r})"
 
     def get(self, namespace: str, key: str) -> bytes | None:
-        """The newest value, read up to the end at the time of the call; None when absent."""
+        """Return the newest value up to the end at the time of the call; None when absent."""
         with self._view_lock:
             self._catch_up()
             found = self._view.get(namespace, {}).get(key)
             return None if found is None else found.value
 
     def all(self, namespace: str) -> dict[str, bytes]:
-        """Every key of a namespace with its newest value."""
+        """Return every key of a namespace with its newest value."""
         with self._view_lock:
             self._catch_up()
             return {key: kept.value for key, kept in self._view.get(namespace, {}).items()}
 
     def whole(self) -> dict[str, dict[str, KeptValue]]:
-        """Every namespace with its keys and their newest values; the broker is asked once."""
+        """Return every namespace with its keys and their newest values, by one request."""
         with self._view_lock:
             self._catch_up()
             return {namespace: dict(keys) for namespace, keys in self._view.items()}
 
     def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
-        """When each of these keys got its newest value, by the records that were read, deleted ones too."""
+        """Return when each of these keys got its newest value, by the records read so far."""
+        # Deleted values count too.
         with self._view_lock:
             found = self._written_ms.get(namespace, {})
             return {key: found[key] for key in keys if key in found}
 
     def put(self, namespace: str, key: str, value: bytes) -> int:
-        """Writes and waits for the acknowledgement of all replicas; returns the offset."""
+        """Write and wait for the acknowledgement of all replicas; return the offset."""
         return self._write(namespace, key, value)
 
     def remove(self, namespace: str, key: str) -> int:
-        """Deletes the key (if such a key exists); returns the deletion's offset."""
+        """Delete the key (if it exists); return the deletion's offset."""
         return self._write(namespace, key, None)
 
     def prepare_writes(self) -> None:
-        """Gets ready for the first write (`RecordWriter.prepare`); returns at once."""
+        """Prepare the first write (`RecordWriter.prepare`); return at once."""
         self._writer.prepare()
 
     def end_position(self) -> int:
-        """The end offset, transaction markers counted.
+        """Return the end offset, transaction markers counted.
 
-        With `committed_only` where the first open transaction begins: a watch from there
-        tells all that the view may lack.
+        With `committed_only` it is the begin of the first open transaction: a watch from there
+        delivers everything that the view may lack.
         """
         return self._end.offset(self._timeout_s, committed_only=self._committed_only)
 
     def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
-        """Every record of the namespace from an offset up to the end at the time of the call, and that end.
-
-        Reads by a connection of its own, so it costs what was written since the offset.
-        """
+        """Return a namespace's records from an offset up to the present end, and that end."""
+        # It has a connection of its own, so the cost is that of the records since the offset.
         deadline = time.monotonic() + self._timeout_s
         end = self.end_position()
         if since >= end:
@@ -161,9 +159,10 @@ class KafkaMetadataStore:
         *,
         since: int | None = None,
     ) -> TopicTail:
-        """Calls `on_change` for every record of these namespaces from an offset (None: from now), in order.
+        """Call `on_change` for every record of these namespaces from an offset on, in order.
 
-        From a thread of its own, which survives brokers that go away and come back.
+        None starts now. The calls come from a thread of its own, which survives an absence of
+        brokers.
         """
         end = self._end.offset(self._timeout_s)
 
@@ -177,7 +176,7 @@ class KafkaMetadataStore:
         return self._tails.enter_context(closing(tail))
 
     def close(self) -> None:
-        """Ends all watches and releases connections."""
+        """End all watches and release connections."""
         self._tails.close()
         with self._view_lock:
             self._forget_view()
@@ -199,20 +198,18 @@ class KafkaMetadataStore:
         try:
             self._reader.read_until(settled, self._apply, remaining_s(deadline))
         except Unreachable:
-            self._forget_view()  # its client is lost for good, perhaps: `kept_client`
+            self._forget_view()  # its client may be lost for good (`kept_client`)
             raise
         if self._reader.position < end:
             self._read_undecided(self._reader.position, end, deadline)
 
     def _read_undecided(self, start: int, end: int, deadline: float) -> None:
-        """Reads on behind a transaction that nobody ends, as if it were committed.
-
-        What stands behind it counts too: without it a view would be old, and a new
-        deployment would give tasks other changelog partitions.
-        """
+        """Read on behind a transaction that stays open, as if it were committed."""
+        # Later records count too: without them a view would be old, and a new deployment would give
+        # tasks other changelog partitions.
         _log.warning(
             "a transaction on %s stays open at offset %d: what is behind it is read as if it "
-            "were committed, until the broker ends it (transaction.max.timeout.ms) or somebody "
+            "were committed, until the broker ends it (transaction.max.timeout.ms) or an operator "
             "does (kafka-transactions.sh find-hanging, abort)",
             self._topic,
             start,
@@ -231,7 +228,7 @@ class KafkaMetadataStore:
             self._forget_view()
 
     def _forget_view(self) -> None:
-        """The next call reads the topic anew."""
+        """Drop the reader, so that the next call reads the topic anew."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -1,8 +1,8 @@
-"""Requests that Samza's wire has no form for, and their answers, in the job's state topic.
+"""Requests that Samza's protocol cannot express, and their answers, in the job's state topic.
 
-Clients write `request/<uuid>` by a plain producer; the leading coordinator answers
-`response/<uuid>` and deletes the request in its transactions. One key per answer, so
-each status overwrites the one before: all of them are there for those who watch, and until
+Clients write `request/<uuid>` by a plain producer. The leading coordinator answers
+`response/<uuid>` and deletes the request in its transactions. All answers to a request have one
+key, so each status overwrites the one before: watches see all of them, and so do readers until
 the topic is compacted.
 """
 
@@ -33,27 +33,22 @@ from samza_dagster.model.own_requests import (
 
 @dataclass(frozen=True)
 class OwnMail:
-    """Requests that no coordinator has taken and the newest answer to each, by UUID.
-
-    `unreadable` names the records that were left out. `answers` are those that the topic still
-    holds, overwritten ones too, in order and as they stand. `end` is where the topic was read up
-    to; 0: not told.
-    """
+    """Open requests and the newest answer to each request, by UUID."""
 
     requests: Mapping[str, OwnRequest] = field(default_factory=dict[str, OwnRequest])
     responses: Mapping[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
-    unreadable: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()  # the names of the records that were left out
+    # The answers that the topic still has, overwritten ones too, in order, as written.
     answers: tuple[TopicRecord, ...] = ()
-    end: int = 0
+    end: int = 0  # the end of the reading; 0 when unknown
 
     def answers_since(
         self, position: int | None
     ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
-        """Each answer from `position` on with its own position, and where to go on.
+        """Return each readable answer from `position` on with its position, and where to go on.
 
-        None reads nothing and tells where they end. Those that can't be read are left out. Where
-        to go on is never before a former one, also when answers were deleted since, unless the
-        topic was made anew.
+        None reads nothing and returns the end. The end is never before a former one, also after a
+        deletion of answers, unless the topic was recreated.
         """
         end = max(self.end, self.answers[-1].offset + 1 if self.answers else 0)
         found: list[tuple[int, PlacementResponse]] = []
@@ -66,7 +61,7 @@ class OwnMail:
 def read_mail(
     records: Iterable[TopicRecord], answers: tuple[TopicRecord, ...] = (), end: int = 0
 ) -> OwnMail:
-    """The mail of a snapshot; what can't be read is named and left out."""
+    """Return the mail of a snapshot; unreadable records are named and left out."""
     requests: dict[str, OwnRequest] = {}
     responses: dict[str, PlacementResponse] = {}
     unreadable: list[str] = []
@@ -106,8 +101,8 @@ def _response(uuid: str, value: bytes) -> PlacementResponse:
 class OwnRequestStore:
     """A client's side of the mail of one job. Thread-safe.
 
-    Calls raise `InvalidInput` when the state topic doesn't exist (our coordinator never
-    led the job) and `Unreachable` when no broker answers in time.
+    Calls raise `InvalidInput` when the state topic doesn't exist (our coordinator never led the
+    job) and `Unreachable` when no broker answers in time.
     """
 
     def __init__(self, connection: Connection, *, timeout_s: float = 10.0) -> None:
@@ -119,31 +114,31 @@ class OwnRequestStore:
         self._reader = StateReader.of(connection, timeout_s=timeout_s)
 
     def prepare_writes(self) -> None:
-        """Gets ready for the first `write`; returns at once."""
+        """Prepare the first `write`; return at once."""
         self._writer.prepare()
 
     def write(self, uuid: str, request: OwnRequest) -> int:
-        """Writes a request and returns its offset; the same one again has no second effect."""
+        """Write a request and return its offset; a repetition has no second effect."""
         key = f"{REQUEST_PREFIX}{uuid}"
         return self._writer.write(
             f"write {key} to topic {self._topic}", key.encode(), request.to_json().encode()
         )
 
     def delete_request(self, uuid: str) -> None:
-        """Deletes a request (if present)."""
+        """Delete a request (if present)."""
         self._delete(f"{REQUEST_PREFIX}{uuid}")
 
     def delete_response(self, uuid: str) -> None:
-        """Deletes an answer (if present)."""
+        """Delete an answer (if present)."""
         self._delete(f"{RESPONSE_PREFIX}{uuid}")
 
     def mail(self) -> OwnMail:
-        """All requests and answers whose write had returned before the call."""
+        """Return all requests and answers written before the call."""
         snapshot = self._reader.snapshot()
         return read_mail(snapshot.mail, snapshot.answers, snapshot.end)
 
     def end_position(self) -> int:
-        """The end offset of the topic."""
+        """Return the end offset of the topic."""
         return self._reader.end_position()
 
     def watch_responses(
@@ -152,7 +147,7 @@ class OwnRequestStore:
         *,
         from_position: int | None = None,
     ) -> Watch:
-        """Calls `on_response` with each answer and its offset, as it is committed."""
+        """Call `on_response` with each answer and its offset, at its commit."""
 
         def deliver(record: TopicRecord) -> None:
             for response in read_mail([record]).responses.values() if record.value else ():
@@ -161,7 +156,7 @@ class OwnRequestStore:
         return self._reader.watch_mail(deliver, from_position=from_position)
 
     def close(self) -> None:
-        """Ends watches and releases connections."""
+        """End watches and release connections."""
         self._reader.close()
         self._writer.close()
         self._end.close()

@@ -1,7 +1,7 @@
-"""Placement requests and responses in a `MetadataStore` (SEP-22's `ContainerPlacementMetadataStore`).
+"""Placement requests and responses in a `MetadataStore` (SEP-22).
 
-One key per request and one per response, so each response overwrites the one before:
-to see all of them, watch.
+It is SEP-22's `ContainerPlacementMetadataStore`. There is one key per request and one per
+response, so each response overwrites the one before: a watch sees all of them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
 
 
 def request_key(uuid: str) -> str:
-    """`<uuid>.ContainerPlacementRequestMessage`; raises `InvalidInput` for no UUID."""
+    """Return `<uuid>.ContainerPlacementRequestMessage`; raise `InvalidInput` for no UUID."""
     return f"{_canonical(uuid)}.{REQUEST}"
 
 
 def response_key(uuid: str) -> str:
-    """`<uuid>.ContainerPlacementResponseMessage`; raises `InvalidInput` for no UUID."""
+    """Return `<uuid>.ContainerPlacementResponseMessage`; raise `InvalidInput` for no UUID."""
     return f"{_canonical(uuid)}.{RESPONSE}"
 
 
@@ -55,9 +55,9 @@ def _canonical(uuid: str) -> str:
 class ContainerPlacementMetadataStore:
     """Reads, writes and watches placement messages.
 
-    Requests are written by clients, responses and deletions of requests by the job's
-    coordinator alone. Records that can't be read go to `on_malformed` and are skipped,
-    except by `read_request` and `read_response`, which raise `MalformedRecord`.
+    Clients write requests. The job's coordinator alone writes responses and deletes requests.
+    Unreadable records go to `on_malformed` and are skipped, except by `read_request` and
+    `read_response`, which raise `MalformedRecord`.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class ContainerPlacementMetadataStore:
         timestamp_ms: int | None = None,
         uuid: str | None = None,
     ) -> str:
-        """Writes a request and returns its UUID.
+        """Write a request and return its UUID.
 
-        `uuid` given: the same request may be written again without a second effect.
-        Raises `InvalidInput` for a field that Samza's reader could not read.
+        A given `uuid` makes a repetition safe: it has no second effect. Raises `InvalidInput` for
+        a field that Samza's reader could not read.
         """
         try:
             request = PlacementRequest(
@@ -105,51 +105,51 @@ class ContainerPlacementMetadataStore:
         return request.uuid
 
     def write_response(self, response: PlacementResponse) -> int:
-        """Writes a response; returns its position. For a coordinator only."""
+        """Write a response; return its position. For a coordinator only."""
         return self._put(response_key(response.uuid), response)
 
     def has_request(self, uuid: str) -> bool:
-        """A request stands there that no coordinator has taken, be it one that can't be read."""
+        """Return whether the store has an open request of this UUID, even an unreadable one."""
         return self._store.get(PLACEMENT_NAMESPACE, request_key(uuid)) is not None
 
     def read_request(self, uuid: str) -> PlacementRequest | None:
-        """The request, or None once a coordinator has taken it."""
+        """Return the request, or None once a coordinator has taken it."""
         key = request_key(uuid)
         payload = self._store.get(PLACEMENT_NAMESPACE, key)
         return _read(parse_request, key, payload) if payload is not None else None
 
     def read_response(self, uuid: str) -> PlacementResponse | None:
-        """The newest response, or None when there is none yet."""
+        """Return the newest response, or None when there is none yet."""
         key = response_key(uuid)
         payload = self._store.get(PLACEMENT_NAMESPACE, key)
         return _read(parse_response, key, payload) if payload is not None else None
 
     def delete_request(self, uuid: str) -> None:
-        """Deletes the request (if present)."""
+        """Delete the request (if present)."""
         self._store.remove(PLACEMENT_NAMESPACE, request_key(uuid))
 
     def delete_response(self, uuid: str) -> None:
-        """Deletes the response (if present)."""
+        """Delete the response (if present)."""
         self._store.remove(PLACEMENT_NAMESPACE, response_key(uuid))
 
     def delete_record(self, key: str) -> None:
-        """Deletes whatever stands under that key, be it no message at all."""
+        """Delete the record of that key, even if it isn't a message."""
         self._store.remove(PLACEMENT_NAMESPACE, key)
 
     def requests(self) -> tuple[PlacementRequest, ...]:
-        """All requests that no coordinator has taken, oldest first."""
+        """Return all open requests, oldest first."""
         return self._all(REQUEST, parse_request)
 
     def responses(self) -> tuple[PlacementResponse, ...]:
-        """The newest response of every request, oldest first."""
+        """Return the newest response of every request, oldest first."""
         return self._all(RESPONSE, parse_response)
 
     def responses_since(
         self, position: int
     ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
-        """Each status written from `position` up to now, with its position; and where to go on.
+        """Return each status written from `position` on, with its position, and the next position.
 
-        Of statuses that were overwritten meanwhile compaction may have left the last alone.
+        Of overwritten statuses, compaction may have left the last alone.
         """
         changes, end = self._store.changes(PLACEMENT_NAMESPACE, position)
         found = ((change.position, self._response(change)) for change in changes)
@@ -162,7 +162,7 @@ class ContainerPlacementMetadataStore:
         from_position: int | None = None,
         on_other: Callable[[Change], None] | None = None,
     ) -> Watch:
-        """Calls `on_response` for each status as it is written; see `MetadataStore.watch`.
+        """Call `on_response` for each status as it is written; see `MetadataStore.watch`.
 
         `on_other` gets each change of the job's config, in its order among them.
         """
@@ -177,7 +177,7 @@ class ContainerPlacementMetadataStore:
         return self._store.watch(namespaces, on_change, since=from_position)
 
     def _response(self, change: Change) -> PlacementResponse | None:
-        """The status that a change has written, if it is one that can be read."""
+        """Return the status of a change, if it is a readable one."""
         if change.value is None or not change.key.endswith(f".{RESPONSE}"):
             return None
         try:
@@ -210,7 +210,7 @@ def _read(
     except MalformedRecord as error:
         raise MalformedRecord(error.asked, seen=f"{where}, {error.seen}", fix=error.fix) from error
     if not key.startswith(f"{message.uuid}."):
-        # Its sender could never find it: a coordinator answers and deletes by the uuid.
+        # Its sender could never find it, because a coordinator answers and deletes by the uuid.
         raise MalformedRecord(
             f"read a {message.sub_type}",
             seen=f"{where}, field uuid: {message.uuid}",

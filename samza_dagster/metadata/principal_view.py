@@ -1,17 +1,17 @@
-"""The topics that brokers show to one principal, read by logging in as it.
+"""Finds what the brokers let one principal see, by a login as that principal.
 
-A rule is acknowledged by the controller; each broker learns it a moment later. A broker
-that shows a principal no topic at all has the rule that denies it all of them, and has
-it for every request that comes after. One that names no broker, not even itself, speaks for
-no cluster: its controller has fenced it, or it knows nothing yet.
+The controller acknowledges a rule, and each broker gets it a moment later. A broker that shows a
+principal no topic at all has the rule that denies all of them, and has it for every later
+request. A broker that names no broker, not even itself, speaks for no cluster: its controller has
+fenced it, or it knows nothing yet.
 
-Which brokers there are is told by brokers too, each by its own copy of the metadata log, and
-one that lags may leave out a broker that leads. So a list counts only when all who are
-on it refuse the principal, and name nobody else (`_are_all_shut`).
+Each broker lists the brokers by its own copy of the metadata log, and a broker that lags may leave
+out a leader. So a list counts only when all its brokers refuse the principal and name no further
+broker (`_are_all_shut`).
 
-librdkafka (2.16) asks any broker that it is connected to, not the one it was given: of three,
-two answers in three came from others. So one client is connected to all of them, each answer
-says whose it is, and they are collected until every broker has given one.
+librdkafka (2.16) sends the request to any connected broker, not to the given one: with three
+brokers, two answers of three came from others. So one client is connected to all brokers, each
+answer has its broker's name, and answers are collected until every broker has given one.
 """
 
 from __future__ import annotations
@@ -28,33 +28,31 @@ from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 DEADLINE_S = 3.0
 _TO_EVERY_BROKER = {"enable.sparse.connections": "false"}
 _PAUSE_S = 0.005
-"""Between two questions while a broker's answer is waited for."""
+"""The pause between two requests while a broker's answer is missing."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A broker's answer to the principal: the brokers it names (`host:port`), and whether it
-    shows a topic.
-    """
+    """A broker's answer to the principal."""
 
-    names: frozenset[str]
-    serves: bool
+    names: frozenset[str]  # the brokers that it names (`host:port`)
+    serves: bool  # it shows a topic
 
 
 def _are_all_shut(answers: Mapping[str, Answer]) -> bool:
-    """Return whether no broker that leads a partition serves the principal, by the brokers' answers.
+    """Return whether no broker that leads a partition serves the principal, by these answers.
 
-    There are some that all refuse it, and of whom none names a broker beside them. Each of
-    them has the rule, so it knows every broker that led when the rule was made; who is left
-    out was fenced by its controller since, is followed by none of them, and so can't
-    commit a write to a partition that one of them has a replica of. What others say, as one
-    that is cut off from its controller, doesn't count.
+    True when a set of brokers refuses the principal and names no broker outside the set.
     """
+    # Each broker of the set has the rule, so it knows every broker that led when the rule was made.
+    # A broker outside the set was fenced by its controller since and has no followers in the set.
+    # So it can't commit a write to a partition with a replica in the set. Answers of other brokers,
+    # such as one that is cut off from its controller, don't count.
     return any(_are_shut(_named_from(start, answers), answers) for start in answers)
 
 
 def _silent(answers: Mapping[str, Answer]) -> Set[str]:
-    """Return brokers that are named and haven't answered."""
+    """Return the brokers that are named and haven't answered."""
     return frozenset[str]().union(*(each.names for each in answers.values())) - answers.keys()
 
 
@@ -72,44 +70,42 @@ def _are_shut(brokers: Set[str], answers: Mapping[str, Answer]) -> bool:
 
 @dataclass(frozen=True)
 class PrincipalView:
-    """A principal's login at a cluster.
-
-    `security` are librdkafka's settings of the listener, without user and password.
-    """
+    """The login of a principal at a cluster."""
 
     bootstrap_servers: str
     user: str
     password: str = field(repr=False)
+    # librdkafka's settings of the listener, without user and password.
     security: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     deadline_s: float = DEADLINE_S
 
-    def who_still_serves_it(self) -> tuple[str, ...]:
-        """The brokers (`host:port`) that still show it a topic; empty when `_are_all_shut`.
+    def brokers_still_serving(self) -> tuple[str, ...]:
+        """Return the brokers (`host:port`) that still show it a topic; empty when `_are_all_shut`.
 
-        Raises `Unreachable` when nobody is known to serve it and a broker that another one names
-        doesn't answer, or doesn't let it log in: that proves nothing.
+        Raises `Unreachable` when no broker is known to serve it and a named broker doesn't
+        answer, or refuses the login: that proves nothing.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
-        answers = self._answers(cluster, _are_all_shut)
+        answers = self._collect_answers(cluster, _are_all_shut)
         return () if _are_all_shut(answers) else self._serving(cluster, answers)
 
-    def who_tells_of(self, topic: str) -> tuple[str, ...]:
-        """The brokers (`host:port`) that let it know whether there is such a topic.
+    def brokers_reporting(self, topic: str) -> tuple[str, ...]:
+        """Return the brokers (`host:port`) that report whether a topic exists.
 
-        That of no broker needs the topic to exist. Raises as `who_still_serves_it` does, where any
-        broker is silent and no other tells.
+        The topic needn't exist. Raises as `brokers_still_serving` does, where a broker is silent
+        and no other reports.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
-        answers = self._answers(cluster, topic=topic)
+        answers = self._collect_answers(cluster, topic=topic)
         is_known = any(each.serves for each in answers.values())
         return self._serving(cluster, answers) if is_known or _silent(answers) else ()
 
-    def who_lacks_its_login(self) -> tuple[str, ...]:
-        """The brokers that another one names and that don't let it log in by the deadline.
+    def brokers_without_login(self) -> tuple[str, ...]:
+        """Return the named brokers that don't accept its login by the deadline.
 
         Raises `Unreachable` when none does.
         """
-        return tuple(sorted(_silent(self._answers(self._cluster(_TO_EVERY_BROKER)))))
+        return tuple(sorted(_silent(self._collect_answers(self._cluster(_TO_EVERY_BROKER)))))
 
     def _serving(self, cluster: KafkaCluster, answers: Mapping[str, Answer]) -> tuple[str, ...]:
         serving = tuple(sorted(each for each in answers if answers[each].serves))
@@ -118,16 +114,16 @@ class PrincipalView:
             raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, silent)
         return serving
 
-    def _answers(
+    def _collect_answers(
         self,
         cluster: KafkaCluster,
         are_enough: Callable[[Mapping[str, Answer]], bool] = lambda _: False,
         *,
         topic: str | None = None,
     ) -> Mapping[str, Answer]:
-        """Return an answer of each broker, until they are enough, or all have answered, or the deadline passes.
+        """Return an answer of each broker, until `are_enough`, or all named, or the deadline.
 
-        Raises `Unreachable` when there is none.
+        Raises `Unreachable` without any answer.
         """
         deadline = time.monotonic() + self.deadline_s
         answers: dict[str, Answer] = {}
@@ -145,7 +141,7 @@ class PrincipalView:
                     break
                 if not found.brokers:
                     why = "a broker that names none"
-                elif not self._adds(answers, found, topic):
+                elif not self._store_answer(answers, found, topic):
                     time.sleep(_PAUSE_S)
         finally:
             client.close()
@@ -153,19 +149,19 @@ class PrincipalView:
             raise cluster.unreachable(f"log in as {self.user}", self.deadline_s, why)
         return answers
 
-    def _adds(self, answers: dict[str, Answer], found: Any, topic: str | None) -> bool:
-        """Keeps each broker's newest answer; whether it had none before."""
+    def _store_answer(self, answers: dict[str, Answer], found: Any, topic: str | None) -> bool:
+        """Store a broker's newest answer; return whether it is the broker's first one."""
         # `sasl_ssl://host:port/1`, without the protocol where that is PLAINTEXT.
         address: str = found.orig_broker_name.rpartition("://")[2].rpartition("/")[0]
         names = frozenset(f"{each.host}:{each.port}" for each in found.brokers.values())
         is_new = address not in answers
         answers[address] = Answer(
-            names, bool(found.topics) if topic is None else _tells(found, topic)
+            names, bool(found.topics) if topic is None else _is_reported(found, topic)
         )
         return is_new
 
     def lacking(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, str]:
-        """Return operations (`READ`, …) wanted on topics that it lacks, by topic.
+        """Return the wanted operations (`READ`, …) on topics that it lacks, by topic.
 
         A topic that doesn't exist yet lacks nothing.
         """
@@ -173,7 +169,7 @@ class PrincipalView:
         return lacking(cluster, wanted, f"log in as {self.user}", self.deadline_s)
 
     def _client(self, cluster: KafkaCluster) -> Any:
-        """A consumer: it asks for metadata without having topics made."""
+        """Return a consumer, which requests metadata without the creation of topics."""
         return cluster.reader(committed_only=False)
 
     def _cluster(self, settings: Mapping[str, str] = {}) -> KafkaCluster:
@@ -181,7 +177,7 @@ class PrincipalView:
         return KafkaCluster(self.bootstrap_servers, {**self.security, **settings, **login})
 
 
-def _tells(found: Any, topic: str) -> bool:
+def _is_reported(found: Any, topic: str) -> bool:
     error = found.topics[topic].error
     return error is None or error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 
@@ -189,7 +185,7 @@ def _tells(found: Any, topic: str) -> bool:
 def lacking(
     cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]], asked: str, deadline_s: float
 ) -> dict[str, str]:
-    """Return operations wanted on topics that the cluster's client lacks, by topic.
+    """Return the wanted operations on topics that the cluster's client lacks, by topic.
 
     A topic that doesn't exist yet lacks nothing. Raises `Unreachable`, about what was `asked`.
     """

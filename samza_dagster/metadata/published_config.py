@@ -1,4 +1,4 @@
-"""The job's config as its processors publish it, for those who look on: a group's JobModel has none."""
+"""The job's config as its processors publish it, for observers: a group's JobModel has none."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _KEY = "config"
 
 
 def publish_config(store: MetadataStore, config: Mapping[str, str]) -> None:
-    """Writes it, without its secrets, where it isn't there as it is. Raises `Unreachable`."""
+    """Write the config without its secrets, unless it is already there. Raise `Unreachable`."""
     document = json.dumps(redacted(config), sort_keys=True).encode()
     if store.get(_NAMESPACE, _KEY) != document:
         store.put(_NAMESPACE, _KEY, document)
 
 
 def published_config(store: MetadataStore) -> dict[str, str]:
-    """Return the config of the processor that started last; empty where none of ours has started.
+    """Return the config of the processor that started last; empty before the first start.
 
     Raises `MalformedRecord`, `Unreachable`.
     """

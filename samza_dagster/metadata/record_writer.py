@@ -1,4 +1,4 @@
-"""Writing single records to a topic, each acknowledged by all replicas."""
+"""Writes single records to a topic, each acknowledged by all replicas."""
 
 from __future__ import annotations
 
@@ -30,25 +30,23 @@ class RecordWriter:
         self._topic_seen = False
 
     def prepare(self) -> None:
-        """Makes the producer, so that it has its id when the first record is written.
-
-        An idempotent producer asks for its id as it starts, before it is connected, and
-        again after half a second: a record written meanwhile waits for that. Returns at once;
-        nothing is asked of the topic, so none comes into being.
-        """
+        """Make the producer at once, so that it has its id when the first record is written."""
+        # An idempotent producer requests its id at its start, before it is connected, and again
+        # after half a second: a record written meanwhile waits for that. The topic isn't involved,
+        # so it isn't created.
         with self._lock:
             self._need_producer()
 
     def write(self, asked: str, key: bytes, value: bytes | None) -> int:
-        """Writes one record and returns its offset; `asked` is for the error.
+        """Write one record and return its offset; `asked` is for the error.
 
-        Raises `InvalidInput` when the topic doesn't exist or refuses it, `Unreachable` when
-        no broker answers in time: whether it was written is then unknown.
+        Raises `InvalidInput` when the topic doesn't exist or refuses the record, `Unreachable`
+        when no broker answers in time: the record may have been written then.
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
             if not self._topic_seen:
-                # Asked first: a producer would have the broker create a missing topic.
+                # First, because a producer would let the broker create a missing topic.
                 self._end.offset(self._timeout_s)
                 self._topic_seen = True
             producer = self._need_producer()
@@ -62,7 +60,7 @@ class RecordWriter:
                 producer.produce(
                     self._topic, key=key, value=value, partition=0, on_delivery=on_delivery
                 )
-                # The client gives up by itself at the deadline; a little later than that it is stuck.
+                # The client gives up by itself at the deadline; a little later it is stuck.
                 while not outcome and time.monotonic() < deadline + 1:
                     producer.poll(0.1)
             except KafkaException as error:
@@ -78,14 +76,14 @@ class RecordWriter:
             if error is not None:
                 failure = self._cluster.failure(asked, error, self._timeout_s, self._topic)
                 if error.fatal() or isinstance(failure, Unreachable):
-                    self._forget()  # lost for good, perhaps: `kept_client`
+                    self._forget()  # it may be lost for good (`kept_client`)
                 raise failure
             offset = message.offset()
             assert offset is not None
             return offset
 
     def close(self) -> None:
-        """Ends the producer."""
+        """End the producer."""
         with self._lock:
             self._forget()
 

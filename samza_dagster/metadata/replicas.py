@@ -1,4 +1,4 @@
-"""How well the brokers keep topics: replicas that are wanted, in sync and waited for, and what mends it."""
+"""The replication of topics: wanted, in sync and awaited replicas, and the remedies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from samza_dagster.metadata.kafka_client import KafkaCluster
 
 TRANSACTIONS = "__transaction_state"
-"""Kafka's own topic, without which no transaction is committed."""
+"""Kafka's own topic, which every commit of a transaction needs."""
 MIN_IN_SYNC = "min.insync.replicas"
 ENOUGH = "the job's topics have as many replicas as are wanted"
 IN_SYNC = "all replicas of the job's topics are in sync"
@@ -29,7 +29,7 @@ WAITED_FOR = "a write to a topic of three replicas waits for two of them"
 
 @dataclass(frozen=True)
 class Partition:
-    """Node ids of the brokers that have a replica, and of those that are in sync."""
+    """Node ids of the brokers with a replica, and of those in sync."""
 
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -37,7 +37,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class KeptTopic:
-    """A topic as brokers tell of it; `config` None: this client may not see it."""
+    """A topic by the brokers' report; `config` None: this client may not see it."""
 
     name: str
     partitions: Mapping[int, Partition]
@@ -45,18 +45,18 @@ class KeptTopic:
 
     @property
     def min_in_sync(self) -> int | None:
-        """Replicas that a write waits for; None when it isn't known."""
+        """Return the replicas that a write waits for; None when unknown."""
         return None if self.config is None else int(self.config[MIN_IN_SYNC])
 
     @property
     def fewest(self) -> int:
-        """Replicas of the partition that has the fewest."""
+        """Return the replicas of the partition that has the fewest."""
         return min((len(p.replicas) for p in self.partitions.values()), default=0)
 
 
 @dataclass(frozen=True)
 class KeptTopics:
-    """Some topics of a cluster, by name, and the node ids of the brokers that it names."""
+    """Some topics of a cluster, by name, and the node ids of its brokers."""
 
     brokers: tuple[int, ...]
     topics: Mapping[str, KeptTopic]
@@ -64,31 +64,31 @@ class KeptTopics:
 
 @dataclass(frozen=True)
 class Shortcoming:
-    """A condition (`AS_MADE`, `ENOUGH`, `IN_SYNC`, `WAITED_FOR`) that a topic doesn't meet, and what mends it."""
+    """A condition (`AS_MADE`, `ENOUGH`, `IN_SYNC`, `WAITED_FOR`) that a topic doesn't meet."""
 
     condition: str
     topic: str
     seen: str
-    fix: str
+    fix: str  # the remedy
 
     def __str__(self) -> str:
         return f"{self.seen}: {self.fix}"
 
 
 def replicas_on(brokers: int, wanted: int) -> int:
-    """How many of the wanted replicas a cluster of so many brokers can keep: one on each at most."""
+    """Return how many of the wanted replicas a cluster can keep: one on each broker at most."""
     return max(1, min(wanted, brokers))
 
 
 def durable(replicas: int) -> dict[str, str]:
-    """Config by which no acknowledged record is lost with one broker, where three replicas are."""
+    """Return the config by which the loss of one of three replicas loses no acknowledged record."""
     return {MIN_IN_SYNC: "2"} if replicas >= 3 else {}
 
 
 def shortcomings(
     topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: str
 ) -> Iterator[Shortcoming]:
-    """Yield what a topic lacks of `wanted` replicas, as many as there are brokers at most. Pure."""
+    """Yield what a topic lacks of `wanted` replicas, at most one per broker. Pure."""
     if not topic.partitions:
         return
     name = topic.name
@@ -104,7 +104,7 @@ def shortcomings(
     lacking = {n: p for n, p in topic.partitions.items() if set(p.replicas) - set(p.in_sync)}
     if lacking:
         yield _out_of_sync(topic, lacking, brokers, servers)
-    # Not before two are in sync: until then it would stop every write.
+    # Not before two are in sync, because until then it would stop every write.
     elif topic.fewest >= 3 and topic.min_in_sync == 1:
         yield Shortcoming(
             WAITED_FOR,
@@ -120,16 +120,16 @@ def _out_of_sync(
     topic: KeptTopic, lacking: Mapping[int, Partition], brokers: Sequence[int], servers: str
 ) -> Shortcoming:
     missed = {each for p in lacking.values() for each in set(p.replicas) - set(p.in_sync)}
-    # A partition is led again by one that was in sync, not by any that is there.
+    # Only a broker that was in sync can lead the partition again.
     away = sorted((missed | {each for p in lacking.values() for each in p.in_sync}) - set(brokers))
     seen = (
         f"topic {topic.name}: {len(lacking)} of {len(topic.partitions)} partitions lack replicas "
-        f"in sync, on {_named(sorted(missed))}"
+        f"in sync, on {_broker_list(sorted(missed))}"
     )
     if not away:
-        fix = f"wait until {_named(sorted(missed))} has what the others have, or see its log"
+        fix = f"wait until {_broker_list(sorted(missed))} has what the others have, or see its log"
         return Shortcoming(IN_SYNC, topic.name, seen, fix)
-    fix = f"start {_named(away)}"
+    fix = f"start {_broker_list(away)}"
     left = {
         n: Partition(tuple(b for b in p.replicas if b in brokers), p.in_sync)
         for n, p in topic.partitions.items()
@@ -138,13 +138,13 @@ def _out_of_sync(
     if is_alive and len(brokers) >= topic.fewest:
         command = _reassign(KeptTopic(topic.name, left), brokers, topic.fewest, servers)
         fix += f", or where it is lost for good: {command}"
-    return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_named(away)} is away)", fix)
+    return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_broker_list(away)} is away)", fix)
 
 
 def no_write_because(kept: KeptTopics) -> str:
-    """Return topics that accept no write now for lack of replicas, and what is needed.
+    """Return which topics can't take a write now for lack of replicas, and what is needed.
 
-    Empty when all do, as far as it is known. Pure.
+    Empty when all can, as far as known. Pure.
     """
     found: list[str] = []
     for topic in kept.topics.values():
@@ -154,7 +154,9 @@ def no_write_because(kept: KeptTopics) -> str:
         if short:
             count, number = short[0]
             missing = sorted({*topic.partitions[number].replicas} - there[number])
-            lacking = f"without {_named(missing)}" if missing else "and it has no more of them"
+            lacking = (
+                f"without {_broker_list(missing)}" if missing else "and it has no more of them"
+            )
             more = f" and {len(short) - 1} partitions more" if len(short) > 1 else ""
             found.append(
                 f"{topic.name}-{number}{more}: {count} replicas in sync where a write waits for "
@@ -163,7 +165,7 @@ def no_write_because(kept: KeptTopics) -> str:
     return "; ".join(found)
 
 
-def _named(brokers: Sequence[int]) -> str:
+def _broker_list(brokers: Sequence[int]) -> str:
     return f"broker {', '.join(map(str, brokers))}"
 
 
@@ -179,11 +181,11 @@ def _reassign(topic: KeptTopic, brokers: Sequence[int], wanted: int, servers: st
 def reassignment(
     topic: str, partitions: Mapping[int, Sequence[int]], brokers: Sequence[int], wanted: int
 ) -> str:
-    """Return the input of `kafka-reassign-partitions.sh --execute` that gives each partition the wanted replicas.
+    """Return the input of `kafka-reassign-partitions.sh --execute` for the wanted replicas.
 
-    `partitions` are the node ids of those that each has now; they stay, and its leader stays
-    first. The others begin at another broker for each partition, so that all get some.
+    `partitions` are the node ids that each has now; they stay, and its leader stays first.
     """
+    # The others begin at another broker for each partition, so that all get some.
     planned: list[dict[str, object]] = []
     for number, has in sorted(partitions.items()):
         others = [each for each in brokers if each not in has]
@@ -194,7 +196,7 @@ def reassignment(
 
 
 def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float) -> KeptTopics:
-    """How the brokers keep those of the topics that exist and that this client may see.
+    """Return the replication of the topics that exist and that this client may see.
 
     Raises `Unreachable`.
     """
@@ -208,26 +210,26 @@ def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float)
 
 
 def kept_topic(name: str, metadata: ClusterMetadata, config: Mapping[str, str] | None) -> KeptTopic:
-    """A topic that the metadata has; `config` None: this client may not see it."""
+    """Return a topic of the metadata; `config` None: this client may not see it."""
     found = metadata.topics[name].partitions
     partitions = {n: Partition(tuple(p.replicas), tuple(p.isrs)) for n, p in found.items()}
     return KeptTopic(name, partitions, config)
 
 
 def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:
-    """Brokers and topics as one broker names them. Raises `Unreachable` about what was `asked`."""
+    """Return brokers and topics by one broker's report. Raise `Unreachable` about `asked`."""
     with cluster.admin() as admin:
         try:
             return admin.list_topics(timeout=timeout_s)
         except KafkaException as error:
-            admin.poll(0)  # only then it tells what it noted: that a password is wrong, say
+            admin.poll(0)  # lets it report what it noted, such as a wrong password
             raise cluster.failure(asked, error.args[0], timeout_s) from error
 
 
 def topic_configs(
     cluster: KafkaCluster, names: Collection[str], timeout_s: float
 ) -> dict[str, dict[str, str] | None]:
-    """Return each topic's settings, the brokers' defaults included; None: no right to see it.
+    """Return each topic's config with the brokers' defaults; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """

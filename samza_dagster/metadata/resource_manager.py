@@ -1,8 +1,8 @@
-"""YARN's ResourceManager: its nodes, and the application of a Samza job.
+"""Reads YARN's ResourceManager: its nodes, and the application of a Samza job.
 
-Its REST API as Hadoop 2.10 and 3.3 serve it (`/ws/v1/cluster`), and the page `/am` of Samza's own
-Application Master, whose address it names. Read alone; what isn't understood is named, and costs
-nothing else.
+It uses the REST API of Hadoop 2.10 and 3.3 (`/ws/v1/cluster`), and the page `/am` of Samza's own
+Application Master at the address that the ResourceManager names. Reads alone. Parts that it
+doesn't understand are named, and have no other effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model.numbers import long_or_none
 
 RUNNING = "RUNNING"
-"""YARN's word on a node that takes containers, and on an application that has an Application Master."""
+"""YARN's state of a node that takes containers, and of an application with a master."""
 _GONE = frozenset({"LOST", "UNHEALTHY", "DECOMMISSIONED", "REBOOTED", "SHUTDOWN"})
 _ENDED = frozenset({"FINISHED", "FAILED", "KILLED"})
 _TYPE = "Samza"
@@ -35,7 +35,7 @@ _MOST_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class YarnNode:
-    """A node by its NodeManager; memory is MiB, None where it isn't told. `state` is YARN's word."""
+    """A node by its NodeManager; memory is MiB, None where unknown. `state` is YARN's term."""
 
     host: str
     state: str
@@ -46,16 +46,16 @@ class YarnNode:
 
     @property
     def is_gone(self) -> bool:
-        """YARN counts its containers as ended."""
+        """Return whether YARN counts its containers as ended."""
         return self.state in _GONE
 
 
 @dataclass(frozen=True)
 class Application:
-    """A Samza job as YARN runs it. `state` and `final_status` are YARN's words, times ms since the epoch.
+    """A Samza job on YARN. `state` and `final_status` are YARN's terms, times ms since the epoch.
 
-    `master_host` is where its Application Master is, `rpc_address` that one's `host:port`; empty
-    while there is none.
+    `master_host` is the host of its Application Master, `rpc_address` the master's `host:port`;
+    both are empty without one.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Application:
 
     @property
     def has_ended(self) -> bool:
-        """Nothing of it runs any more."""
+        """Return whether nothing of it runs any more."""
         return self.state in _ENDED
 
     def __str__(self) -> str:
@@ -80,27 +80,24 @@ class Application:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A ResourceManager's answer: nodes by host, a job's application (None: it knows none).
-
-    `odd` names what couldn't be read of it.
-    """
+    """The report of one ResourceManager."""
 
     url: str
-    nodes: Mapping[str, YarnNode]
-    application: Application | None
-    odd: tuple[str, ...] = ()
+    nodes: Mapping[str, YarnNode]  # by host
+    application: Application | None  # the job's; None when the ResourceManager knows none
+    odd: tuple[str, ...] = ()  # names of unreadable parts
 
 
-def fetched(url: str) -> bytes:
-    """The answer to a GET; raises `OSError`, `ValueError`, `HTTPException`."""
+def fetch(url: str) -> bytes:
+    """Return the answer to a GET; raise `OSError`, `ValueError`, `HTTPException`."""
     with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310 - the scheme was looked at
         return answer.read(_MOST_BYTES)
 
 
 class ResourceManager:
-    """A ResourceManager by its addresses (`http://host:port`); the first that answers as active is asked.
+    """Queries the first of its addresses (`http://host:port`) that answers as active.
 
-    What it says, or that it doesn't answer, holds for `HOLDS_S`: a sensor looks twice a second.
+    An answer, or its absence, holds for `HOLDS_S`, because a sensor looks twice a second.
     Thread-safe.
     """
 
@@ -108,7 +105,7 @@ class ResourceManager:
         self,
         addresses: Sequence[str],
         *,
-        fetch: Callable[[str], bytes] = fetched,
+        fetch: Callable[[str], bytes] = fetch,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._addresses = tuple(addresses)
@@ -118,7 +115,7 @@ class ResourceManager:
         self._known: dict[str, tuple[float, tuple[str, object] | Unreachable]] = {}
 
     def cluster(self, job_name: str, job_id: str) -> Cluster:
-        """All of it that concerns a job; raises `Unreachable` that says why each has no answer."""
+        """Return everything about a job; raise `Unreachable` with the reason of each address."""
         url, said = self._answer(_NODES)
         nodes, odd = parse_nodes(said)
         _, said = self._answer(_APPLICATIONS)
@@ -126,7 +123,7 @@ class ResourceManager:
         return Cluster(url, nodes, application, (*odd, *more))
 
     def containers(self, application: Application) -> dict[str, tuple[str, str]]:
-        """Return the containers by the application's own Application Master: see `parse_master`.
+        """Return the containers of the application's own Application Master: see `parse_master`.
 
         Raises `Unreachable` also where its random port can't be reached from here.
         """
@@ -140,7 +137,7 @@ class ResourceManager:
             raise Unreachable(asked, seen=f"{url}: {_in_words(error)}") from error
 
     def running(self, application: Application) -> dict[str, str]:
-        """Container → host of all that the application's newest attempt has; see `parse_containers`.
+        """Return container → host for the application's newest attempt; see `parse_containers`.
 
         Raises `Unreachable`.
         """
@@ -153,7 +150,7 @@ class ResourceManager:
         return parse_containers(said)
 
     def _answer(self, what: str) -> tuple[str, object]:
-        """The address that answered, and its document."""
+        """Return the address that answered, and its document."""
         with self._lock:
             until_s, said = self._known.get(what, (0.0, None))
             if said is None or self._monotonic() >= until_s:
@@ -173,7 +170,7 @@ class ResourceManager:
                 continue
             try:
                 return address, json.loads(raw)
-            except (ValueError, RecursionError):  # one that isn't active answers with a text
+            except (ValueError, RecursionError):  # a standby ResourceManager answers with a text
                 said = " ".join(raw[:_MOST_CHARACTERS].decode(errors="replace").split())
                 reasons.append(f"{address} is no active ResourceManager: {said[:100]}")
         return Unreachable(
@@ -185,16 +182,15 @@ class ResourceManager:
 
 @lru_cache(maxsize=64)
 def resource_manager(addresses: tuple[str, ...]) -> ResourceManager:
-    """This process's one of these addresses: a sensor's client lasts for a tick, answers for longer."""
+    """Return this process's ResourceManager of these addresses."""
+    # A sensor's client lasts for a tick, the answers for longer.
     return ResourceManager(addresses)
 
 
 def parse_nodes(document: object) -> tuple[dict[str, YarnNode], tuple[str, ...]]:
-    """Host → its node, and what couldn't be read.
-
-    A NodeManager that was started anew on another port is a node beside its former one, which
-    stays LOST: of several on a host one that runs counts, else the newest.
-    """
+    """Return host → its node, and the unreadable parts."""
+    # A NodeManager restarted on another port is a node beside its former one, which stays LOST. So
+    # of several nodes on a host a running one counts, else the newest.
     found: dict[str, tuple[tuple[bool, int], YarnNode]] = {}
     odd: list[str] = []
     for number, fields in enumerate(_each(document, "node")):
@@ -212,11 +208,9 @@ def parse_nodes(document: object) -> tuple[dict[str, YarnNode], tuple[str, ...]]
 
 
 def parse_application(document: object, name: str) -> tuple[Application | None, tuple[str, ...]]:
-    """The Samza application of that name, and what couldn't be read; None: there is none.
-
-    Samza calls it `<job.name>_<job.id>` (`YarnJob`), which two jobs may share. One that hasn't
-    ended counts before one that has, then the one that was started last.
-    """
+    """Return the Samza application of that name or None, and the unreadable parts."""
+    # Samza calls it `<job.name>_<job.id>` (`YarnJob`), which two jobs may share. A running
+    # application counts before an ended one, then the one that started last.
     found: list[tuple[tuple[bool, int], Application]] = []
     odd: list[str] = []
     for number, fields in enumerate(_each(document, "app")):
@@ -244,7 +238,7 @@ def parse_application(document: object, name: str) -> tuple[Application | None, 
 
 
 def parse_master(document: object) -> dict[str, tuple[str, str]]:
-    """Processor → YARN container and host, by the page `/am` of Samza's Application Master."""
+    """Return processor → YARN container and host, by the page `/am` of Samza's master."""
     found: dict[str, tuple[str, str]] = {}
     for container, fields in _object(_object(document).get("containers")).items():
         processor, node = _text(fields, "container-id"), _text(fields, "yarn-address")
@@ -254,7 +248,7 @@ def parse_master(document: object) -> dict[str, tuple[str, str]]:
 
 
 def parse_attempt(document: object) -> str:
-    """The id of an application's newest attempt; empty where none is told."""
+    """Return the id of an application's newest attempt; empty without one."""
     attempts = (
         (_count(fields, "id") or 0, _text(fields, "appAttemptId"))
         for fields in _each(document, "appAttempt")
@@ -263,7 +257,7 @@ def parse_attempt(document: object) -> str:
 
 
 def parse_containers(document: object) -> dict[str, str]:
-    """YARN container → host; one that has ended is left out."""
+    """Return YARN container → host, without containers that have ended."""
     found: dict[str, str] = {}
     for fields in _each(document, "container"):
         container, node = _text(fields, "containerId"), _text(fields, "assignedNodeId")
@@ -273,7 +267,7 @@ def parse_containers(document: object) -> dict[str, str]:
 
 
 def _each(document: object, kind: str) -> list[object]:
-    """The `kind`s of `{"<kind>s": {"<kind>": […]}}`, or the one of `{"<kind>": {…}}`."""
+    """Return the `kind`s of `{"<kind>s": {"<kind>": […]}}`, or the one of `{"<kind>": {…}}`."""
     fields = _object(document)
     one = (_object(fields[f"{kind}s"]) if f"{kind}s" in fields else fields).get(kind)
     if one is None:
@@ -291,7 +285,7 @@ def _text(fields: object, name: str) -> str:
 
 
 def _count(fields: object, name: str) -> int | None:
-    """From 0 on: of a node that gave more than it has nothing is free."""
+    """Return a count, at least 0: nothing is free on a node that gave more than it has."""
     value = _object(fields).get(name)
     return 0 if isinstance(value, int) and value < 0 else long_or_none(value)
 

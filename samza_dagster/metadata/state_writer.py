@@ -1,7 +1,7 @@
-"""The one writer of a job's durable state: leadership and commits by Kafka transactions.
+"""The only writer of a job's durable state: leadership and commits by Kafka transactions.
 
-Whoever took over the transactional id last leads; the broker refuses the writes of all
-before it. Measured and argued in Kafka's KIP-98 and KIP-360.
+The last writer to take over the transactional id leads; the broker refuses the writes of all
+before it. Kafka's KIP-98 and KIP-360 have the reasons and measurements.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from samza_dagster.metadata.topic_reader import TopicEnd
 Records = Sequence[tuple[str, bytes, bytes | None]]
 """Topic, key, value (None deletes); all go to partition 0."""
 
-# How long a broker keeps a transaction open whose leader is gone; a take-over ends it at
-# once. Long, because a leader that a broker's absence cut off from its commit must be
-# able to finish it and not be fenced by time alone. Brokers allow 15 minutes by default.
+# The time for which a broker keeps the open transaction of a lost leader; a take-over ends it at
+# once. Long, because a leader that lost its broker within a commit must be able to finish it and
+# not be fenced by time alone. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS = 600_000
 _OTHERS_S = 2.0
 _BACK_S = 5.0
-"""Brokers that are back: by then a client that can has found them, and the transaction's coordinator."""
-RECORDS_MAX = 50_000  # half of the client's queue: it can't be full within a transaction
+"""A sound client finds returned brokers and the transaction's coordinator within this time."""
+RECORDS_MAX = 50_000  # half of the client's queue, which so never fills within a transaction
 
 
 class StateWriter:
-    """Commits records to the state topic and others in one transaction a call.
+    """Commits records to the state topic and others, in one transaction per call.
 
-    Every mark says by which id it was made. One thread at a time may call it. `timeout_s` bounds
-    every call; why it is and whether others are answered takes 12 s more of one that fails.
+    One thread at a time may call it. `timeout_s` bounds every call; a call that fails takes 12 s
+    more to find out why and whether the brokers answer others.
     """
 
     def __init__(
@@ -65,38 +65,37 @@ class StateWriter:
         self._in_transaction = False
         self._all_sent = False
         self._refused: KafkaError | None = None
-        self._last_offset = -1  # of the record that was acknowledged last
+        self._last_offset = -1  # the offset of the record that was acknowledged last
         self._known_topics: set[str] = set()
         self._lock = threading.Lock()
 
     @property
-    def pending(self) -> bool:
-        """A commit passed its deadline and its outcome isn't known yet."""
+    def has_pending(self) -> bool:
+        """Return whether a commit missed its deadline and its outcome is unknown."""
         return self._pending is not None
 
     @property
-    def leads(self) -> bool:
-        """Whether it took over, and hasn't heard of a later leader."""
+    def is_leading(self) -> bool:
+        """Return whether it took over, and knows of no later take-over."""
         return self._producer is not None and not self._fenced
 
     def take_over(
         self, timeout_s: float = 30.0, *, claim: Mapping[str, Any] | None = None
     ) -> Snapshot:
-        """Leads from now on: fences the writer before, then reads all current records.
+        """Take the lead: fence the writer before, then read all current records.
 
-        What the older writer left open is aborted. Then a mark is committed, with `claim`
-        in it (who takes over), and everything before it is read: a broker that has just
-        restarted may tell an end of the topic below what was committed, but can't append
-        there. Marks are left out of the snapshot. Tried again until `timeout_s`.
+        The older writer's open transaction is aborted. Then a mark is committed that contains
+        `claim`, and everything before it is read: a broker that has just restarted may report an
+        end of the topic below the last commit, but can't append there. The snapshot has no marks.
+        The call tries until `timeout_s`.
 
-        Raises `InvalidInput` when the state topic doesn't exist, `Fenced` when another
-        writer took over meanwhile, `MalformedRecord` for a state that can't be read (this
-        writer then leads and must not go on), `Unreachable` (who leads isn't known: call
-        it again).
+        Raises `InvalidInput` when the state topic doesn't exist, `Fenced` when another writer
+        took over meanwhile, `MalformedRecord` for an unreadable state (this writer then leads and
+        must not continue), `Unreachable` (the leader is unknown: call again).
         """
         deadline = time.monotonic() + timeout_s
         with self._lock:
-            self._end.offset(timeout_s)  # refuses before anybody is fenced
+            self._end.offset(timeout_s)  # raises before it fences another writer
             self._known_topics.add(self._state_topic)
             try:
                 self._producer = self._fence(self._transactional_id, deadline, timeout_s)
@@ -117,14 +116,14 @@ class StateWriter:
         return replace(snapshot, records=records)
 
     def commit(self, records: Records) -> None:
-        """Writes all records or none; returns when they are committed.
+        """Write all records or none; return when they are committed.
 
-        A commit that is still pending from a call before is finished first. Raises
-        `Fenced` when another writer took over (final), `InvalidInput` for records that
-        the broker refuses (none is written), `Unreachable` when the deadline passed: the
-        commit is then `pending`, and `finish_pending` or the next `commit` goes on with it.
-        Not pending after `Unreachable`: the client is beyond use, as one that isn't answered
-        while others are, and only a take-over tells what became of the commit.
+        It first finishes a pending commit of an earlier call. Raises `Fenced` when another writer
+        took over (final), `InvalidInput` for records that the broker refuses (none is written),
+        `Unreachable` after the deadline: the commit is then pending, and `finish_pending` or
+        the next `commit` continues it. If it isn't pending after `Unreachable`, the client is
+        unusable, as one without answers while others get them, and only a take-over shows the
+        outcome.
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
@@ -139,19 +138,19 @@ class StateWriter:
                     seen=f"{len(records)} records",
                     fix=f"at most {RECORDS_MAX} records a commit",
                 )
-            # Pending before the broker is asked anything: who hears `Unreachable` must find it so.
+            # Pending before any request, because it must be pending when `Unreachable` is raised.
             self._pending = tuple(records)
             self._finish(deadline)
 
     def finish_pending(self) -> None:
-        """Goes on with a commit whose deadline passed; raises as `commit` does."""
+        """Continue a commit that missed its deadline; raise as `commit` does."""
         with self._lock:
             self._require_leading()
             if self._pending is not None:
                 self._finish(time.monotonic() + self._timeout_s)
 
     def close(self) -> None:
-        """Releases the connections; what is open is aborted by the next take-over.
+        """Release the connections; the next take-over aborts an open transaction.
 
         A pending commit's outcome stays unknown; the next leader reads it.
         """
@@ -161,7 +160,7 @@ class StateWriter:
             self._end.close()
 
     def _fence(self, transactional_id: str, deadline: float, timeout_s: float) -> Producer:
-        """Takes the id over: whoever had it is refused from now on, what it left open is aborted."""
+        """Take the id over: its former owner is fenced, and its open transaction aborted."""
         producer = self._cluster.producer(
             transactional_id=transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS
         )
@@ -177,14 +176,14 @@ class StateWriter:
                 return producer
 
     def _mark(self, claim: Mapping[str, Any], deadline: float) -> int:
-        """Commits the mark of this take-over; returns its offset."""
+        """Commit the mark of this take-over; return its offset."""
         while True:
             self._last_offset = -1
             self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claim)),)
             self._finish(deadline)
             if self._last_offset >= 0:
                 return self._last_offset
-            # Sent twice and known to the broker, which didn't say from where: once more.
+            # It was sent twice, and the broker knows it without its offset, so write it once more.
 
     def _require_leading(self) -> None:
         if self._fenced:
@@ -195,7 +194,7 @@ class StateWriter:
             )
 
     def _check_topics(self, deadline: float) -> None:
-        # A transactional producer would have the broker create a topic that is missing.
+        # A transactional producer would let the broker create a missing topic.
         assert self._pending is not None
         for topic in {topic for topic, _, _ in self._pending} - self._known_topics:
             end = TopicEnd(self._cluster, topic)
@@ -209,18 +208,17 @@ class StateWriter:
             self._known_topics.add(topic)
 
     def _finish(self, deadline: float) -> None:
-        """Finish as `commit`; give up a client that fails though brokers answer others.
-
-        librdkafka's may find no broker again, however long it lives (`kept_client`). Not where
-        brokers would take no write of anybody: then it goes on by itself when enough are back.
-        """
+        """Finish as `commit`; drop a client that fails while the brokers answer others."""
+        # librdkafka's client may never find a broker again (`kept_client`). It is kept where
+        # brokers would take no write from any client: then it continues by itself when enough of
+        # them return.
         try:
             self._try_until(deadline)
         except Unreachable as error:
             if self._pending is None:
                 raise
             self._raise_if_no_write(error)
-            if not self._answers_others():
+            if not self._is_answering_others():
                 raise
         else:
             return
@@ -232,7 +230,7 @@ class StateWriter:
             raise
 
     def _raise_if_no_write(self, error: Unreachable) -> None:
-        """With what the brokers say themselves, where too few replicas are in sync for any writer."""
+        """Raise the brokers' own reason, where too few replicas are in sync for any writer."""
         topics = {self._state_topic, TRANSACTIONS, *(topic for topic, _, _ in self._pending or ())}
         try:
             why = no_write_because(kept_topics(self._cluster, topics, _OTHERS_S))
@@ -245,7 +243,7 @@ class StateWriter:
                 fix="start these brokers, or give these topics more replicas: samza-dagster doctor",
             ) from error
 
-    def _answers_others(self) -> bool:
+    def _is_answering_others(self) -> bool:
         end = TopicEnd(self._cluster, self._state_topic)
         try:
             end.offset(_OTHERS_S)
@@ -261,7 +259,7 @@ class StateWriter:
         while True:
             try:
                 if self._in_transaction and not self._all_sent:
-                    # Left by an exception between begin and commit: half of it must not commit.
+                    # Remains of an exception between begin and commit: half of it must not commit.
                     self._abort(producer, f"commit state as {self._transactional_id}", deadline)
                 if not self._in_transaction:
                     self._check_topics(deadline)
@@ -294,7 +292,7 @@ class StateWriter:
             self._refused = error
 
     def _after_error(self, producer: Producer, error: KafkaError, deadline: float) -> None:
-        """Returns when the transaction may be tried again, else raises."""
+        """Return when the transaction may be tried again, else raise."""
         asked = f"commit state as {self._transactional_id}"
         if error.fatal():
             self._producer = None

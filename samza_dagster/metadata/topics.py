@@ -1,4 +1,4 @@
-"""Creating the topics that a job needs, each once; what is there is never altered."""
+"""Creates the topics that a job needs, each once; existing ones are never altered."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from samza_dagster.metadata.replicas import (
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.05
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
-"""Config of a topic that keeps the newest record of every key."""
+"""The config of a topic that keeps the newest record of every key."""
 
 _MEANT = "; or, where it is meant, say so in the job's config (stores.STORE.changelog.kafka.cleanup.policy)"
 
 
 def retained(retention_ms: int) -> dict[str, str]:
-    """Config of a topic whose records are dropped after a time, and never for their size."""
+    """Return the config of a topic that drops records by time, and never by size."""
     return {
         "cleanup.policy": "delete",
         "retention.ms": str(retention_ms),
@@ -47,7 +47,7 @@ def retained(retention_ms: int) -> dict[str, str]:
 
 
 def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
-    """Return the topic's settings, the brokers' defaults included; None: no right to see it.
+    """Return the topic's config with the brokers' defaults; None: no right to see it.
 
     Raises `InvalidInput` when there is no such topic, `Unreachable`.
     """
@@ -56,27 +56,24 @@ def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """A topic as it is made.
-
-    `replicas`: so many, or as many as there are brokers, and of three a write waits for two; None is
-    the brokers' default. `at_least`: more partitions do no harm.
-    """
+    """The specification of a topic to create."""
 
     name: str
     partitions: int = 1
+    # At most one per broker; with three a write waits for two. None is the brokers' default.
     replicas: int | None = None
     config: Mapping[str, str] = field(default_factory=lambda: COMPACTED)
-    at_least: bool = False
+    at_least: bool = False  # more partitions do no harm
 
     def settings(self, brokers: int) -> tuple[int, dict[str, str]]:
-        """Replicas at so many brokers (-1: their default), and the whole config."""
+        """Return the replicas on so many brokers (-1: their default), and the whole config."""
         if self.replicas is None:
             return -1, dict(self.config)
         factor = replicas_on(brokers, self.replicas)
         return factor, {**durable(factor), **self.config}
 
     def creation(self, brokers: int, servers: str) -> str:
-        """The command of Kafka's that makes it."""
+        """Return Kafka's command that creates it."""
         factor, config = self.settings(brokers)
         words = [f"kafka-topics.sh --bootstrap-server {servers} --create --topic {self.name}"]
         words.append(f"--partitions {self.partitions}")
@@ -91,10 +88,8 @@ class TopicSpec:
 
 
 def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[Shortcoming]:
-    """Yield what makes an existing topic differ from `spec`. Pure.
-
-    One without partitions is one that the asked broker doesn't know yet.
-    """
+    """Yield what makes an existing topic differ from `spec`. Pure."""
+    # A broker that doesn't know a topic yet reports no partitions.
     name, wanted = spec.name, spec.partitions
     has = len(topic.partitions) or wanted
     if has < wanted and spec.at_least:
@@ -116,7 +111,7 @@ def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[
     if policy is None or topic.config is None:
         return
     seen = topic.config["cleanup.policy"]
-    # A store whose records expire loses nothing by a changelog that is compacted.
+    # A store with expiring records loses nothing by a compacted changelog.
     is_kept_longer = spec.at_least and seen == "compact"
     if set(seen.split(",")) != set(policy.split(",")) and not is_kept_longer:
         yield Shortcoming(
@@ -124,13 +119,13 @@ def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[
             name,
             f"topic {name} has cleanup.policy={seen} instead of {policy}",
             f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
-            f"--entity-name {name} --add-config cleanup.policy={_listed(policy)}"
+            f"--entity-name {name} --add-config cleanup.policy={_in_brackets(policy)}"
             + (_MEANT if spec.at_least else ""),
         )
 
 
-def _listed(value: str) -> str:
-    """Return a value with commas as `kafka-configs.sh` takes it."""
+def _in_brackets(value: str) -> str:
+    """Return a value with commas in the form of `kafka-configs.sh`."""
     return f"'[{value}]'" if "," in value else value
 
 
@@ -142,26 +137,28 @@ def ensure_topics(
     used_at_once: bool = False,
     timeout_s: float = 30.0,
 ) -> frozenset[str]:
-    """Creates the topics that aren't there, all at once, and returns their names.
+    """Create the missing topics, all at once, and return their names.
 
-    Several clients may do it at the same time. A topic that is there is left as it is, and a warning
-    says what it lacks of its replicas, and what mends it. Returns when the leader of every
-    partition answers that was created, and with `used_at_once` that of the first one of each that was
-    there. With `rehearse` none is created: the brokers say whether they would.
-    Raises `InvalidInput` when a topic that is there has another number of partitions or another
-    cleanup policy (unless this client may not see its config: a warning says so), or may
-    not be created; `Unreachable` when no broker, or not every leader, answers in time.
+    Several clients may call it at the same time. An existing topic isn't altered; a warning names
+    the replicas that it lacks, and the remedy. The call returns when the leader of every created
+    partition answers, and with `used_at_once` also that of the first partition of each existing
+    topic. With `rehearse` none is created: the brokers report whether they would.
+
+    Raises `InvalidInput` when an existing topic has another number of partitions or another
+    cleanup policy, or when this client may not create a topic. Without the right to see a topic's
+    config, a warning replaces the check of the policy. Raises `Unreachable` when no broker, or
+    not every leader, answers in time.
     """
     asked = f"create topics {', '.join(spec.name for spec in specs)}"
     deadline = time.monotonic() + timeout_s
     metadata = cluster_metadata(cluster, asked, timeout_s)
-    # What is there needs no controller: of brokers that are left without one it can be asked.
+    # Existing topics need no controller, so brokers without one can still answer.
     absent = [spec for spec in specs if spec.name not in metadata.topics]
     brokers = len(metadata.brokers)
     created = _create(cluster, absent, brokers, rehearse, timeout_s) if absent else frozenset[str]()
     there = [spec for spec in specs if spec.name not in created]
     if there:
-        if absent:  # of these another client may have created some meanwhile
+        if absent:  # another client may have created some of these meanwhile
             metadata = cluster_metadata(cluster, asked, max(remaining_s(deadline), 1.0))
         _check(cluster, there, metadata, remaining_s(deadline))
     if rehearse:
@@ -190,7 +187,7 @@ def ensure_topic(
     config: Mapping[str, str] = COMPACTED,
     timeout_s: float = 30.0,
 ) -> bool:
-    """Create a topic as `ensure_topics`, for use at once; return whether it was created."""
+    """Create one topic with `ensure_topics` for use at once; return whether it was missing."""
     spec = TopicSpec(name, partitions, replicas, config)
     return bool(ensure_topics(cluster, [spec], used_at_once=True, timeout_s=timeout_s))
 
@@ -202,7 +199,7 @@ def _create(
     rehearse: bool,
     timeout_s: float,
 ) -> frozenset[str]:
-    """Create missing topics and return them; with `rehearse` those that could be created."""
+    """Return the created topics; with `rehearse` those that could be created."""
     asked = f"create topics {', '.join(spec.name for spec in specs)}"
     created: set[str] = set()
     forbidden: list[str] = []
@@ -260,9 +257,9 @@ def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout
             try:
                 unread = _unread(consumer, name, partitions, share_of(remaining_s(deadline)))
             except KafkaException as error:
-                # The last question may have no time left; what an earlier one told says more.
+                # The last request may have had no time left, so keep an earlier error.
                 unread = unread or {0: cast("KafkaError", error.args[0])}
-            # One that was just created isn't known to every broker yet, nor are its leaders.
+            # Not every broker knows a new topic and its leaders yet.
             if not unread:
                 return
             if remaining_s(deadline) <= 0:
@@ -275,7 +272,7 @@ def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout
 def _unread(
     consumer: Consumer, name: str, partitions: int, timeout_s: float
 ) -> dict[int, KafkaError]:
-    """The partitions that have no leader; when all have one, those whose leader doesn't answer."""
+    """Return the partitions without a leader; without any, those with a silent leader."""
     known = consumer.list_topics(name, timeout=timeout_s).topics[name]
     if known.error is not None:
         raise KafkaException(known.error)
@@ -291,7 +288,7 @@ def _unread(
 def _configs_of_known(
     cluster: KafkaCluster, names: Sequence[str], timeout_s: float
 ) -> dict[str, dict[str, str] | None]:
-    """The configs of topics that one broker knows; another may hear of them a moment later."""
+    """Return the configs of topics that one broker knows; another may learn of them later."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -305,14 +302,14 @@ def _configs_of_known(
 def _check(
     cluster: KafkaCluster, specs: Sequence[TopicSpec], metadata: ClusterMetadata, timeout_s: float
 ) -> None:
-    """Check existing topics; raises `InvalidInput` that names all that contradict their spec."""
+    """Raise `InvalidInput` that names all existing topics that contradict their spec."""
     names = [spec.name for spec in specs]
     configs = _configs_of_known(cluster, names, timeout_s)
     servers = cluster.bootstrap_servers
     wrong: list[Shortcoming] = []
     for spec in specs:
         name, config = spec.name, configs[spec.name]
-        # A broker that doesn't know a topic yet which was just created has nothing to compare.
+        # A broker that doesn't know a new topic yet has nothing to compare.
         is_known = name in metadata.topics
         topic = kept_topic(name, metadata, config) if is_known else KeptTopic(name, {}, config)
         wrong += contradictions(spec, topic, servers)

@@ -1,4 +1,4 @@
-"""Unreadable records among readable ones: they are left out and reported."""
+"""Reports unreadable parts among readable ones, and leaves them out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _log = logging.getLogger(__name__)
 
 
 class Unreadable:
-    """Unreadable parts of one reading, by name: left out, and logged when they are new."""
+    """The unreadable parts of one reading, by name; each is logged once while it lasts."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
         self._before: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Another reading."""
+        """Begin another reading."""
         self._before, self.seen = self.seen, {}
 
     def note(self, name: str, why: object) -> None:
@@ -30,7 +30,7 @@ class Unreadable:
             _log.warning("left out: %s", why)
 
     def unless(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        """Return what is read; None where it can't be."""
+        """Return the result of `read`; None where it fails, which is noted."""
         try:
             return read()
         except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""Size limits for this client's writes, read from the brokers before a take-over."""
+"""Checks this client's rights and limits at the brokers before a take-over fences any leader."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from samza_dagster.metadata.state_writer import RECORDS_MAX, Records
 from samza_dagster.metadata.topics import topic_config
 
 _OVERHEAD = 100
-"""Bytes of a record and of its batch beside key and value, at most."""
+"""Most bytes of a record and of its batch beside key and value."""
 _OF_TOPIC = "max.message.bytes"
 _TIMEOUT_S = 10.0
 
 
 def require_rights(cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]]) -> None:
-    """Returns when this client has the operations (`READ`, …) wanted on each topic.
+    """Raise unless this client has the wanted operations (`READ`, …) on each topic.
 
-    Raises `InvalidInput` that names those that it lacks, `Unreachable`.
+    Raises `InvalidInput` that names the missing ones, `Unreachable`.
     """
     found = lacking(cluster, wanted, "read this client's rights", _TIMEOUT_S)
     if found:
@@ -31,11 +31,11 @@ def require_rights(cluster: KafkaCluster, wanted: Mapping[str, frozenset[str]]) 
 
 
 def require_room(cluster: KafkaCluster, batches: Iterable[Records]) -> None:
-    """Returns when the brokers would take each batch in one transaction.
+    """Raise unless the brokers would take each batch in one transaction.
 
-    Where the client compresses, or may not see a topic's config, the brokers' own limit isn't
-    looked at. Raises `InvalidInput` that names the record and the limit, `Unreachable`.
+    Raises `InvalidInput` that names the record and the limit, `Unreachable`.
     """
+    # The brokers' own limit isn't checked where the client compresses, or may not see the config.
     batches = tuple(batches)
     most = max(map(len, batches), default=0)
     if most > RECORDS_MAX:
@@ -62,6 +62,6 @@ def require_room(cluster: KafkaCluster, batches: Iterable[Records]) -> None:
 
 def _limits(cluster: KafkaCluster, topic: str) -> Iterator[tuple[str, int]]:
     yield f"this client's {cluster.LARGEST}", cluster.largest_record_bytes
-    config = None if cluster.compresses else topic_config(cluster, topic, _TIMEOUT_S)
+    config = None if cluster.is_compressing else topic_config(cluster, topic, _TIMEOUT_S)
     if config is not None:
         yield f"its {_OF_TOPIC}", int(config[_OF_TOPIC])

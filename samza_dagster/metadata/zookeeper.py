@@ -1,6 +1,6 @@
-"""A session with ZooKeeper: the part of kazoo that is used here, with its types.
+"""A session with ZooKeeper: the used part of kazoo, with types.
 
-kazoo's own say little. What it raises becomes one of this package's errors at the border (`reached`).
+kazoo's own types are vague. `reached` turns its errors into this package's.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from samza_dagster.metadata.zookeeper_settings import (
 )
 
 SESSION_S = 30.0
-"""`job.coordinator.zk.session.timeout.ms` of Samza, by default."""
+"""The default of Samza's `job.coordinator.zk.session.timeout.ms`."""
 CONNECT_S = 15.0
 _ANSWER_OF_SESSION = 1 / 6
-"""After this part of a session's time a call has failed: kazoo alone waits for a connection without end."""
+"""A call fails after this part of a session's time; kazoo alone would wait without end."""
 
 
 class NodeStat(Protocol):
-    """A node's statistics: when it was made, and number (zxid) and time of its newest change; in ms."""
+    """A node's creation time, and the number (zxid) and time of its newest change; in ms."""
 
     ctime: int
     mzxid: int
@@ -50,22 +50,22 @@ class NodeStat(Protocol):
 
 
 class TreeNode(Protocol):
-    """A node as a `Tree` holds it."""
+    """A node in a `Tree`."""
 
     data: bytes | None
     stat: NodeStat
 
 
 class Reading(Protocol):
-    """A reading of a node that is under way."""
+    """A reading of a node in progress."""
 
     get: Callable[[], tuple[bytes | None, NodeStat]]
 
 
 class Nodes(Protocol):
-    """Reads and writes of nodes. The methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
+    """Reads and writes; they raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
 
-    `last_zxid` is the newest transaction that the server had seen when it last answered.
+    `last_zxid` is the newest transaction that the server had seen at its last answer.
     """
 
     @property
@@ -86,11 +86,11 @@ class Nodes(Protocol):
 
 
 class ZooKeeper(Nodes, Protocol):
-    """A session, by `client_id` its number and password; below `chroot`, with `default_acl` for what it makes."""
+    """A session."""
 
-    client_id: tuple[int, bytes] | None
-    chroot: str
-    default_acl: list[Any] | None
+    client_id: tuple[int, bytes] | None  # its number and password
+    chroot: str  # prefix of all paths
+    default_acl: list[Any] | None  # the ACL of new nodes
     transaction: Callable[[], Any]
     add_listener: Callable[[Callable[[str], object]], None]
     stop: Callable[[], None]
@@ -98,7 +98,7 @@ class ZooKeeper(Nodes, Protocol):
 
 
 class Tree(Protocol):
-    """kazoo's `TreeCache`: a copy of all below a node, which follows what changes there."""
+    """kazoo's `TreeCache`: a copy of everything below a node, which follows its changes."""
 
     start: Callable[[], None]
     close: Callable[[], None]
@@ -109,13 +109,11 @@ class Tree(Protocol):
 
 @dataclass(frozen=True)
 class ZooKeeperAddress:
-    """Where ZooKeeper is: `host:port`, several separated by commas, with a chroot (`…/samza`) or without.
-
-    `settings` say how to log in and encrypt there (`zookeeper_settings`). None of their values appears in `repr`.
-    """
+    """The address of a ZooKeeper: `host:port`, several with commas, with or without a chroot."""
 
     hosts: str
     session_s: float = SESSION_S
+    # Login and encryption (`zookeeper_settings`). `repr` hides the values.
     settings: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
@@ -127,16 +125,16 @@ class ZooKeeperAddress:
 
 
 def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper:
-    """A session that lives until `stop`, over lost connections, and is renewed when it expires.
+    """Return a session that survives lost connections until `stop`, and is renewed on expiry.
 
-    A call that has no answer within a sixth of the session's time fails. Raises `Unreachable` when no
-    server answers in time, `InvalidInput` for a login that is refused.
+    A call without an answer within a sixth of the session's time fails. Raises `Unreachable` when
+    no server answers in time, `InvalidInput` for a refused login.
     """
     asked, attempts = f"a session with ZooKeeper at {address.hosts}", _Attempts()
     client = KazooClient(
         hosts=address.hosts,
         timeout=address.session_s,
-        handler=_bounded(address.session_s * _ANSWER_OF_SESSION),
+        handler=_bounded_handler(address.session_s * _ANSWER_OF_SESSION),
         logger=cast("Any", attempts),
         **kazoo_options(address.settings),
     )
@@ -151,7 +149,7 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
 
 @contextmanager
 def connected(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> Generator[ZooKeeper]:
-    """A session as `connect` makes it, which ends with the block."""
+    """Yield a session of `connect`, which ends with the block."""
     session = connect(address, within_s)
     try:
         yield session
@@ -161,10 +159,9 @@ def connected(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> Generat
 
 
 def make_path(zookeeper: Nodes, path: str) -> None:
-    """Makes the node and those above it where they are missing, with null as their data.
-
-    kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and dies of.
-    """
+    """Create the node and its missing parents, with null as their data."""
+    # kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and
+    # dies.
     if zookeeper.exists(path) is not None:
         return
     try:
@@ -177,15 +174,15 @@ def make_path(zookeeper: Nodes, path: str) -> None:
 
 
 def tree_of(zookeeper: Nodes, path: str) -> Tree:
-    """A copy of all below `path`, not yet started."""
+    """Return a copy of everything below `path`, not yet started."""
     return cast("Tree", TreeCache(zookeeper, path))
 
 
 @contextmanager
 def reached(asked: str) -> Generator[None]:
-    """Makes what kazoo raises an `Unreachable` that says what was asked.
+    """Turn kazoo's errors into an `Unreachable` that names what was asked.
 
-    Where ZooKeeper answers, and refuses, it is an `InvalidInput`: to ask again is of no use.
+    Where ZooKeeper answers and refuses, it is an `InvalidInput`: a repetition is of no use.
     """
     try:
         yield
@@ -199,7 +196,7 @@ def reached(asked: str) -> Generator[None]:
         kazoo.AuthFailedError,
         kazoo.SessionClosedRequireSaslError,
         kazoo.SASLException,
-        kazoo.ConnectionClosedError,  # kazoo gives a session up for a refused login alone
+        kazoo.ConnectionClosedError,  # kazoo gives a session up only for a refused login
     ) as error:
         raise InvalidInput(
             asked,
@@ -213,12 +210,12 @@ def reached(asked: str) -> Generator[None]:
             asked,
             seen=f"{type(cause).__name__} {cause}".strip(),
             fix="is ZooKeeper up at this address? A port with TLS wants security.protocol=SSL or SASL_SSL, "
-            "and ssl.ca.location of who signed its certificate",
+            "and ssl.ca.location of its certificate authority",
         ) from error
 
 
 class _Attempts(logging.LoggerAdapter[logging.Logger]):
-    """kazoo's log, which knows what the last attempt to connect failed of: kazoo says it nowhere else."""
+    """kazoo's log, which alone has the reason of the last failed attempt to connect."""
 
     def __init__(self) -> None:
         super().__init__(logging.getLogger("kazoo.client"))
@@ -226,14 +223,14 @@ class _Attempts(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: Any, **more: Any) -> None:
         found = sys.exception()
-        if found is not None and not isinstance(found, RetryFailedError):  # which says no more
+        if found is not None and not isinstance(found, RetryFailedError):  # which has no details
             self.failure = found
-        more["exc_info"] = None  # `reached` tells it
+        more["exc_info"] = None  # `reached` reports it
         super().log(level, msg, *args, **more)
 
 
-def _bounded(answer_s: float) -> object:
-    """kazoo's handler for threads; a result that is waited for without a time is so for `answer_s`."""
+def _bounded_handler(answer_s: float) -> object:
+    """Return kazoo's handler for threads, with `answer_s` as the default timeout of results."""
 
     class BoundedResult(AsyncResult):
         def get(self, block: bool = True, timeout: float | None = None) -> object:
@@ -261,9 +258,10 @@ def _bounded(answer_s: float) -> object:
 def _start(client: KazooClient, attempts: _Attempts, within_s: float) -> None:
     try:
         client.start(timeout=cast("Any", within_s))
-        cast("ZooKeeper", client).exists("/")  # it is connected before it has logged in
+        cast("ZooKeeper", client).exists("/")  # it connects before it logs in
     except (KazooException, KazooTimeoutError) as error:
-        is_explained = isinstance(error, SessionClosedRequireSaslError)  # and then it is cut off
+        # The server disconnects after this error.
+        is_explained = isinstance(error, SessionClosedRequireSaslError)
         failure = error if is_explained else attempts.failure or error
     else:
         return

@@ -1,4 +1,4 @@
-"""Writes to ZooKeeper that count only while the writer's own node is there."""
+"""Writes to ZooKeeper that count only while the writer's own node exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samza_dagster.metadata.zookeeper import NodeStat, ZooKeeper
 
 
 class Create(NamedTuple):
-    """Makes a node; None isn't the empty string."""
+    """Creates a node; None isn't the empty string."""
 
     path: str
     data: bytes | None = None
@@ -22,7 +22,7 @@ class Create(NamedTuple):
 
 
 class SetData(NamedTuple):
-    """Writes a node's data, of this version alone; -1: of any."""
+    """Writes a node's data at this version alone; -1: at any."""
 
     path: str
     data: bytes
@@ -40,11 +40,12 @@ Write = Create | SetData | Delete
 
 
 class GuardedSession:
-    """A session that writes only while `node` is there, which is its own and ephemeral.
+    """A session that writes only while `node` exists, its own ephemeral node.
 
-    Whoever was paused beyond its session's time goes on as if nothing had been, and kazoo gives it a
-    new session: but another may lead, and may have its tasks. So each write is one transaction
-    with a check of the node, and raises `Fenced` once that is gone. It reads as the session does.
+    A writer that was paused beyond its session's time continues as if nothing had happened, in a
+    new session of kazoo's. But another may lead meanwhile, and may have its tasks. So each write
+    is one transaction with a check of the node, and raises `Fenced` once that is gone. Reads are
+    those of the session.
     """
 
     def __init__(self, zookeeper: ZooKeeper, node: str) -> None:
@@ -58,7 +59,7 @@ class GuardedSession:
 
     @property
     def last_zxid(self) -> int:
-        """The session's newest transaction."""
+        """Return the session's newest transaction."""
         return self._zookeeper.last_zxid
 
     def create(
@@ -69,23 +70,23 @@ class GuardedSession:
         ephemeral: bool = False,
         include_data: bool = False,
     ) -> Any:
-        """Makes a node; returns its path, with `include_data` its stat too."""
+        """Create a node; return its path, with `include_data` its stat too."""
         (made,) = self.commit(Create(path, data, ephemeral))
         return (made, self.get(path)[1]) if include_data else made
 
     def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
-        """Writes a node's data."""
+        """Write a node's data."""
         (stat,) = self.commit(SetData(path, data, version))
         return cast("NodeStat", stat)
 
     def delete(self, path: str, version: int = -1) -> None:
-        """Deletes a node that has no children."""
+        """Delete a node that has no children."""
         self.commit(Delete(path, version))
 
     def commit(self, *writes: Write) -> list[object]:
-        """All of them or none; returns what ZooKeeper says of each.
+        """Do all writes or none; return ZooKeeper's answer to each.
 
-        Raises `Fenced`, or kazoo's error of the one that can't be done.
+        Raises `Fenced`, or kazoo's error of the impossible write.
         """
         transaction = self._zookeeper.transaction()
         transaction.check(self._node, -1)
@@ -111,6 +112,6 @@ class GuardedSession:
         return results
 
     def _creation(self, write: Create) -> object:
-        """kazoo's transactions make no node whose data is null."""
+        """Return the creation of a node; unlike in kazoo's transactions its data may be null."""
         acl: Sequence[object] = self._zookeeper.default_acl or OPEN_ACL_UNSAFE
         return Creation(self._zookeeper.chroot + write.path, write.data, acl, int(write.ephemeral))

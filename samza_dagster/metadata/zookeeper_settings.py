@@ -1,4 +1,4 @@
-"""How to log in at ZooKeeper and encrypt, by the names that librdkafka has for the same with Kafka.
+"""Settings of ZooKeeper's logins and encryption, with the names that librdkafka has for Kafka's.
 
 | setting | meaning |
 |---|---|
@@ -6,11 +6,11 @@
 | `sasl.mechanism` | `DIGEST-MD5` (default), and no other |
 | `sasl.username`, `sasl.password` | of `DIGEST-MD5` |
 | `digest.username`, `digest.password` | ZooKeeper's scheme `digest`, with SASL or without |
-| `ssl.ca.location` | PEM file of who signed the server's certificate; default: the system's |
+| `ssl.ca.location` | PEM file of the server's certificate authority; default: the system's |
 | `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | the own certificate, PEM |
 | `ssl.endpoint.identification.algorithm` | `https` (default): the certificate names the server; `none` |
 | `enable.ssl.certificate.verification` | `true` (default) or `false` |
-| `acl` | of nodes that are made: `<scheme>:<id>:<cdrwa>`, several with commas; default: anyone may do all |
+| `acl` | of new nodes: `<scheme>:<id>:<cdrwa>`, several with commas; default: all rights for all |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from samza_dagster.errors import InvalidInput
 
 PROTOCOL = "security.protocol"
 LOGIN_SETTINGS = f"{PROTOCOL}, sasl.username and sasl.password (or digest.username and .password)"
-"""Those that a refused login is mended by."""
+"""The settings that can fix a refused login."""
 _MECHANISM = "sasl.mechanism"
 _NO_KERBEROS = "DIGEST-MD5, or a certificate (ssl.certificate.location): Kerberos isn't supported"
 _CHOICES = {
@@ -43,15 +43,15 @@ _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
 
 class AclGrant(NamedTuple):
-    """The rights of one identity in an ACL: `rights` as ZooKeeper counts them."""
+    """A grant of an ACL: `rights` in ZooKeeper's bits."""
 
     scheme: str
-    who: str
+    identity: str
     rights: int
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Raises `InvalidInput` for a setting that isn't known, or doesn't go with the others. Names no secret."""
+    """Raise `InvalidInput` for an unknown setting or combination. The error has no secrets."""
     for name, value in settings.items():
         choices = _CHOICES.get(name)
         if choices is None and name not in _TEXTS:
@@ -74,14 +74,14 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def grants_of(settings: Mapping[str, str]) -> tuple[AclGrant, ...]:
-    """The ACL of nodes that are made; empty: ZooKeeper's default. Raises `InvalidInput`."""
+    """Return the ACL of new nodes; empty: ZooKeeper's default. Raise `InvalidInput`."""
     return tuple(map(_grant, filter(None, settings.get("acl", "").split(","))))
 
 
 def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The settings as kazoo's client takes them.
+    """Return the settings in the form of kazoo's client.
 
-    Raises `InvalidInput` for a file that isn't there.
+    Raises `InvalidInput` for a missing file.
     """
     for name in sorted(settings.keys() & _FILES):
         if not Path(settings[name]).is_file():
@@ -107,12 +107,12 @@ def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
         login = f"{settings['digest.username']}:{settings['digest.password']}"
         options["auth_data"] = {("digest", login)}
     if grants := grants_of(settings):
-        options["default_acl"] = [ACL(g.rights, Id(g.scheme, g.who)) for g in grants]
+        options["default_acl"] = [ACL(g.rights, Id(g.scheme, g.identity)) for g in grants]
     return options
 
 
 def _pairs(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Settings that need another one."""
+    """Yield settings that need another one, with that."""
     if _has_sasl(settings):
         yield PROTOCOL, "sasl.username"
         yield PROTOCOL, "sasl.password"
@@ -142,11 +142,11 @@ def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _grant(text: str) -> AclGrant:
     scheme, _, rest = text.strip().partition(":")
-    who, _, letters = rest.rpartition(":")
+    identity, _, letters = rest.rpartition(":")
     if not scheme or ":" not in rest or not letters or not set(letters) <= _RIGHTS.keys():
         raise InvalidInput(
             "ZooKeeper's setting acl",
             seen=repr(text),
             fix="sasl:<user>:cdrwa, auth::cdrwa, world:anyone:r, several with commas",
         )
-    return AclGrant(scheme, who, sum(_RIGHTS[letter] for letter in set(letters)))
+    return AclGrant(scheme, identity, sum(_RIGHTS[letter] for letter in set(letters)))

@@ -1,9 +1,9 @@
 """`MetadataStore` in ZooKeeper, with Samza's layout: `<root>/<namespace>/<key>/<segment>`.
 
-A value is followed by an 8-byte big-endian CRC-32 of it, and cut in segments below ZooKeeper's
-limit of 1 MB for a node (`ZkMetadataStore` of Samza 1.8). A change's position is its transaction's
-number (zxid), which grows over the whole ensemble. Nothing remembers what was overwritten or deleted:
-of deletions a watch tells those that it sees.
+An 8-byte big-endian CRC-32 follows each value. Both are cut in segments below ZooKeeper's limit
+of 1 MB for a node (`ZkMetadataStore` of Samza 1.8). A change's position is its transaction's
+number (zxid), which grows over the whole ensemble. ZooKeeper keeps no overwritten or deleted
+values: a watch reports the deletions that it sees.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from samza_dagster.metadata.zookeeper import Nodes, NodeStat, Tree, make_path, r
 SEGMENT_BYTES = 1020 * 1020
 _CHECKSUM_BYTES = 8
 _WHOLE_WITHIN_S = 2.0
-"""How long a value may be seen half written: its writer has died then, or isn't ours."""
+"""A value that is incomplete for longer has a dead writer, or one that isn't ours."""
 _FORBIDDEN = "%/" + "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 _ESCAPED = str.maketrans({c: "".join(f"%{b:02X}" for b in c.encode()) for c in _FORBIDDEN})
 _log = logging.getLogger(__name__)
 
 
 class _Stored(NamedTuple):
-    """A key's segments put together: checksum included, and of its newest change when it was made."""
+    """A key's joined segments, checksum included."""
 
     data: bytes
-    position: int
-    written_ms: int
+    position: int  # the newest change of a segment
+    written_ms: int  # the time of that change
 
     @classmethod
     def of(cls, segments: Iterable[tuple[bytes | None, NodeStat]]) -> _Stored:
@@ -48,19 +48,19 @@ class _Stored(NamedTuple):
 
 
 def segments_of(value: bytes) -> tuple[bytes, ...]:
-    """The value with its checksum, cut as it lies in ZooKeeper: `/0`, `/1`, …."""
+    """Return the value with its checksum, in segments for ZooKeeper: `/0`, `/1`, …."""
     whole = value + zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big")
     return tuple(whole[at : at + SEGMENT_BYTES] for at in range(0, len(whole), SEGMENT_BYTES))
 
 
 def _value_of(stored: bytes) -> bytes | None:
-    """Return the value that `segments_of` cut, from all segments; None when it isn't whole."""
+    """Return the value of joined segments; None when it isn't whole."""
     value, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
     return value if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big") == checksum else None
 
 
 def node_name(key: str) -> str:
-    """The key as the name of a node: as it stands, but for what ZooKeeper allows in no name.
+    """Return the key as the name of a node, with escapes where ZooKeeper needs them.
 
     Raises `InvalidInput` for the empty key.
     """
@@ -70,12 +70,12 @@ def node_name(key: str) -> str:
 
 
 def key_of(name: str) -> str:
-    """The key of a node's name, as `node_name` made it."""
+    """Return the key of a name that `node_name` made."""
     return unquote(name)
 
 
 class ZooKeeperMetadataStore:
-    """Below `root`, in a session that whoever made it stops. Thread-safe.
+    """The store below `root`. Thread-safe. The session's owner stops the session.
 
     Every method raises `Unreachable` when ZooKeeper doesn't answer.
     """
@@ -87,9 +87,9 @@ class ZooKeeperMetadataStore:
         self._watches: list[_Watch] = []
 
     def get(self, namespace: str, key: str) -> bytes | None:
-        """The newest value of those written before the call; None when absent.
+        """Return the newest value written before the call; None when absent.
 
-        Raises `MalformedRecord` where its checksum isn't its own.
+        Raises `MalformedRecord` where its checksum is wrong.
         """
         with reached(f"read {key} of {namespace}"):
             self._zookeeper.sync(self._root or "/")
@@ -97,29 +97,26 @@ class ZooKeeperMetadataStore:
         return None if kept is None else kept.value
 
     def all(self, namespace: str) -> dict[str, bytes]:
-        """Every key of a namespace with its newest value; what isn't whole is logged and left out."""
+        """Return every key of a namespace with its newest value, without incomplete ones."""
+        # Incomplete values are logged.
         return {key: kept.value for key, kept in self._read(namespace).items()}
 
     def whole(self) -> dict[str, dict[str, KeptValue]]:
-        """Every namespace right below the root with its keys and their newest values.
-
-        ZooKeeper has no reading of many nodes as of one time: each value is whole by itself.
-        """
+        """Return every namespace right below the root with its keys and their newest values."""
+        # ZooKeeper can't read many nodes as of one time: each value is whole by itself.
         with reached(f"read {self._root}"):
             namespaces = self._children(self._root or "/")
         found = {namespace: self._read(namespace) for namespace in sorted(namespaces)}
         return {namespace: kept for namespace, kept in found.items() if kept}
 
     def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
-        """When each of these keys got its newest value, of what was read until now."""
+        """Return when each of these keys got its newest value, by the readings so far."""
         known = ((key, self._written_ms.get((namespace, key))) for key in keys)
         return {key: written for key, written in known if written is not None}
 
     def put(self, namespace: str, key: str, value: bytes) -> int:
-        """Writes and waits for the acknowledgement; returns the position written.
-
-        The first segment is written last: whoever watches it finds the whole value.
-        """
+        """Write and wait for the acknowledgement; return the position written."""
+        # The first segment is written last, so that its watchers find the whole value.
         path = self._path(namespace, key)
         segments = segments_of(value)
         position = 0
@@ -132,7 +129,7 @@ class ZooKeeperMetadataStore:
         return position
 
     def remove(self, namespace: str, key: str) -> int:
-        """Deletes the key (if such a key exists); returns the position written."""
+        """Delete the key (if it exists); return the position written."""
         path = self._path(namespace, key)
         with reached(f"delete {key} of {namespace}"):
             while self._zookeeper.exists(path) is not None:
@@ -142,17 +139,17 @@ class ZooKeeperMetadataStore:
             return self._zookeeper.last_zxid
 
     def prepare_writes(self) -> None:
-        """Nothing: the session is there."""
+        """Do nothing, because the session is there."""
 
     def end_position(self) -> int:
-        """Whatever is written after this call has this position or a higher one."""
+        """Return a position that no later write is below."""
         with reached("ask for ZooKeeper's newest transaction"):
             self._zookeeper.sync(self._root or "/")
             self._zookeeper.exists(self._root or "/")
             return self._zookeeper.last_zxid + 1
 
     def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
-        """The newest value of each key that was written from `since` on, in order, and where to go on."""
+        """Return the newest values written from `since` on, in order, and where to go on."""
         end = self.end_position()
         found = [
             Change(namespace, key, kept.value, kept.position, self._written_ms[namespace, key])
@@ -168,10 +165,11 @@ class ZooKeeperMetadataStore:
         *,
         since: int | None = None,
     ) -> _Watch:
-        """Calls `on_change` for `changes` of these namespaces (None: none yet), then for each as it is written.
+        """Call `on_change` for `changes` of these namespaces, then for each new one.
 
-        In order of position, in a thread of its own. An exception of the callback is logged and
-        the watch goes on. Of a key that is written in quick succession it may see the last value alone.
+        `since` None skips earlier changes. The calls are in order of position, in a thread of its
+        own. An exception of the callback is logged and the watch continues. Of quick successive
+        writes of a key it may see the last alone.
         """
         start = self.end_position() if since is None else since
         trees = {name: tree_of(self._zookeeper, f"{self._root}/{name}") for name in namespaces}
@@ -180,7 +178,7 @@ class ZooKeeperMetadataStore:
         return watch
 
     def close(self) -> None:
-        """Ends all watches. What was written stays readable."""
+        """End all watches. Written values stay readable."""
         watches, self._watches = self._watches, []
         for watch in watches:
             watch.close()
@@ -197,7 +195,7 @@ class ZooKeeperMetadataStore:
             for key, reading in asked.items():
                 try:
                     first = _Stored.of([reading.get()])
-                    found = self._noted(namespace, key, first) or self._kept(namespace, key)
+                    found = self._note_value(namespace, key, first) or self._kept(namespace, key)
                 except NoNodeError:
                     continue
                 except MalformedRecord as error:
@@ -211,7 +209,7 @@ class ZooKeeperMetadataStore:
         path = self._path(namespace, key)
         deadline = time.monotonic() + _WHOLE_WITHIN_S
         while (stored := self._stored(path)) is not None:
-            kept = self._noted(namespace, key, stored)
+            kept = self._note_value(namespace, key, stored)
             if kept is not None:
                 return kept
             if time.monotonic() > deadline:
@@ -222,8 +220,8 @@ class ZooKeeperMetadataStore:
                 )
         return None
 
-    def _noted(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
-        """The value, when it is whole; and when it was written, for `written_ms`."""
+    def _note_value(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
+        """Return the value when it is whole, and note its time for `written_ms`."""
         value = _value_of(stored.data)
         if value is None:
             return None
@@ -258,7 +256,7 @@ class ZooKeeperMetadataStore:
 
 
 class _Watch:
-    """Tells what changes in copies of some namespaces, which follow ZooKeeper by themselves."""
+    """Reports changes in copies of some namespaces, which follow ZooKeeper by themselves."""
 
     def __init__(
         self,
@@ -285,7 +283,7 @@ class _Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it and waits for its thread, unless that is the caller."""
+        """End it and wait for its thread, unless that is the caller."""
         with self._events:
             self._is_closed = True
             self._events.notify_all()
@@ -319,7 +317,7 @@ class _Watch:
                 return
 
     def _news(self) -> list[Change]:
-        """Return changes that weren't reported yet; a value that isn't whole is reported once it is."""
+        """Return the unreported changes of the copies; incomplete values follow later."""
         news: list[Change] = []
         positions: dict[tuple[str, str], int] = {}
         for namespace, tree in self._trees.items():

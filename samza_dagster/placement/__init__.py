@@ -1,1 +1,1 @@
-"""The reducer: one pure reducer over plain frozen data. `reducer.step` is its door."""
+"""The reducer: a pure function over frozen data. Enter by `reducer.step`."""

@@ -1,4 +1,4 @@
-"""Certificates: what allowed a start, and how an incarnation ended."""
+"""Certificates: the reason of each start, and the end of each incarnation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from samza_dagster.placement.state import (
 
 
 def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> None:
-    """Certifies a start; the caller has checked that nothing is in its way."""
+    """Certify a start. The caller has checked that nothing forbids it."""
     group, processor_id, host = step.group, processor.processor_id, incarnation.host
     place = ownership.place_taken(group, processor_id)
     lag = None if place is None else step.lag(place.standby_id)
-    starting = ownership.starting(group, processor_id)
+    starting = ownership.starting_action(group, processor_id)
     others = {
         (other.processor_id, other.incarnation.host)
         for other in group.processors.values()
@@ -55,7 +55,7 @@ def start(step: GroupStep, processor: Processor, incarnation: Incarnation) -> No
 def end(
     step: GroupStep, processor_id: str, incarnation: Incarnation, how: Ended, evidence: str
 ) -> End:
-    """Certifies an end, and returns it for the processor's next start."""
+    """Certify an end, and return it for the processor's next start."""
     _certify(step, Kind.END, processor_id, incarnation, how=how, evidence=evidence)
     return End(
         incarnation.execution_id, incarnation.epoch, incarnation.host, how, step.now_ms, evidence
@@ -90,7 +90,7 @@ def _why(step: GroupStep, processor: Processor, host: str) -> str:
     if group.failover is not None and group.failover.active_id == processor_id:
         failover = group.failover
         return f"failover to the host of {failover.standby_id}: {failover.why}"
-    starting = ownership.starting(group, processor_id)
+    starting = ownership.starting_action(group, processor_id)
     if starting is not None:
         return f"{starting.ask.kind.value} {starting.ask.uuid} to {starting.ask.destination_host}"
     action = group.action
@@ -105,7 +105,7 @@ def _why(step: GroupStep, processor: Processor, host: str) -> str:
 
 
 def _what_is_known(step: GroupStep, standby: Processor) -> str:
-    """What the cold start passes over."""
+    """Return the phase and the lag of a standby that a cold start passes over."""
     lag = step.lag(standby.processor_id)
     behind = texts.how_far_behind(None if lag is None else lag.records)
     return f"{standby.processor_id} is {standby.phase}, {behind}"

@@ -1,7 +1,7 @@
 """The audit trail of a job: a record for each start and each end, chained by hash.
 
-A start says which of the three ways of invariant 3 allowed it, and what else was
-known; `verification.verify` checks a whole history without the cluster.
+The record of a start names the way of invariant 3 that allowed it and the evidence.
+`verification.verify` checks a whole history without the cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CANONICAL = JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class Kind(StrEnum):
-    """What an audit record is about."""
+    """The kinds of audit records."""
 
     START = "start"
     END = "end"
@@ -34,20 +34,11 @@ class Kind(StrEnum):
 class AuditRecord:
     """A start or an end of an incarnation.
 
-    Of a start: `why` names what caused it, `predecessor` what it replaces (None for a
-    processor's first), `others` the group's other members as processor → host (processes
-    not known dead, orphans included), and the lag known of the standby whose place it takes;
-    `left_behind` those of the group that were started on this host, have ended, and are on
-    another machine than the one that bears its name now, as processor → execution id;
-    `grouping` is equal for starts under which each group has the same tasks; `spun_up_by` is the
-    request that this standby was started for, of its first start.
-    Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
-    `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them;
-    `previous_at_ms` is when the record before was written, which stays known when that one is
-    gone (None of the first).
+    `digest` and `previous_hash` chain the records. Fields below `evidence` belong to starts,
+    except `fencing`, `rules_version` and `previous_at_ms`.
     """
 
-    number: int
+    number: int  # counts from 1 over the job's life
     kind: Kind
     at_ms: int
     deployment_id: str
@@ -59,30 +50,37 @@ class AuditRecord:
     host: str
     previous_hash: str
     digest: str = ""
-    why: str = ""
-    how: str = ""
-    evidence: str = ""
+    why: str = ""  # the cause of a start
+    how: str = ""  # a value of `state.Ended`, for an end
+    evidence: str = ""  # the observation that proves an end
     fencing: Fencing = Fencing.LEASE
+    # The end of the incarnation that this one replaces; None for a processor's first.
     predecessor: End | None = None
+    # Other members of the group that aren't known dead, orphans included: processor, host.
     others: tuple[tuple[str, str], ...] = ()
-    lag_records: int | None = None
+    lag_records: int | None = None  # the lag of the standby that gives its place to this start
     ready_in_ms: int | None = None
     rules_version: int = RULES_VERSION
+    # Members that started on this host, have ended, and are on another machine than the one that
+    # bears the host's name now, as (processor, execution id).
     left_behind: tuple[tuple[str, str], ...] = ()
+    # When the record before was written. Stays known after the topic drops that record; None for
+    # the first.
     previous_at_ms: int | None = None
-    grouping: str = ""
+    grouping: str = ""  # equal for starts under which each group has the same tasks
+    # The request that started this standby; set on the standby's first start alone.
     spun_up_by: str = ""
 
 
 _LEFT_OUT = ("left_behind", "previous_at_ms", "grouping", "spun_up_by")
-"""Fields that JSON and digest are without unless they say anything."""
+"""JSON and digest omit these fields when they are empty."""
 
 
 def digest_of(record: AuditRecord) -> str:
-    """Return the SHA-256 of the record in canonical JSON, `digest` itself left out.
+    """Return the SHA-256 of the record in canonical JSON, without `digest` itself.
 
-    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII; those of
-    `_LEFT_OUT` only if they say anything.
+    Canonical JSON has all fields by name, sorted, tuples as arrays, no spaces, ASCII. Empty
+    fields of `_LEFT_OUT` are omitted.
     """
     content = _content(record)
     del content["digest"]
@@ -95,11 +93,11 @@ def audit_to_json(record: AuditRecord) -> dict[str, Any]:
 
 
 def audit_from_json(value: object, where: str) -> AuditRecord:
-    """Return the record of `audit_to_json`.
+    """Return the record that `audit_to_json` wrote.
 
-    `where` says for a person which one it is (topic and offset, file and line). Raises
-    `MalformedRecord` that names it, the field, and what is wrong: an unknown version, an
-    unknown or missing field, a wrong type or word. What the record means `verification` judges.
+    `where` names the record for a person (topic and offset, file and line). Raises
+    `MalformedRecord` with that name, the field and the fault: an unknown version, an unknown or
+    missing field, a wrong type or value. `verification` judges the content.
     """
     if not isinstance(value, Mapping):
         raise _malformed(where, f"{value!r:.40}, no JSON object")

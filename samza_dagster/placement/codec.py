@@ -1,8 +1,8 @@
-"""The state as plain JSON values and back: what the state topic's records carry.
+"""The state as plain JSON values and back: the content of the state topic's records.
 
-`None` fields and empty defaults are written too, so a record shows all that it says.
-A reader is strict: an unknown version, an unknown field or a wrong type is refused.
-A missing field is taken only when it has a default.
+The writer includes `None` fields and empty defaults, so a record is complete. The reader refuses
+an unknown version, an unknown field and a wrong type. It accepts a missing field only when the
+field has a default.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.state import Action, Group, Host, JobState
 
-# Kept in records of their own.
+# These fields have records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
-# A record of one of these says which it is.
+# A record of one of these names its class.
 _KINDS = {kind.__name__: kind for kind in get_args(Action)}
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _IN_WORDS: dict[type, str] = {str: "text", int: "whole number", list: "array", d
 
 
 class Misfit(Exception):
-    """The field at `path` doesn't hold what it should; `seen` says for a person what it holds."""
+    """The field at `path` has an invalid value; `seen` describes the value for a person."""
 
     def __init__(self, path: str, seen: str) -> None:
         super().__init__(f"{path}: {seen}")
@@ -39,28 +39,28 @@ class Misfit(Exception):
 
 
 def state_digest(state: JobState) -> str:
-    """Return the SHA-256 of a state in canonical JSON; its derived index is left out."""
+    """Return the SHA-256 of a state in canonical JSON, without its derived index."""
     text = json.dumps(encode(state), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def group_to_json(group: Group) -> dict[str, Any]:
-    """A group as a JSON object."""
+    """Return a group as a JSON object."""
     return cast("dict[str, Any]", encode(group))
 
 
 def group_from_json(value: Any) -> Group:
-    """A group from `group_to_json`; raises `MalformedRecord` that names the field."""
+    """Return the group of `group_to_json`; raise `MalformedRecord` that names the field."""
     return _read(Group, value, "group")
 
 
 def host_to_json(host: Host) -> dict[str, Any]:
-    """A host as a JSON object."""
+    """Return a host as a JSON object."""
     return cast("dict[str, Any]", encode(host))
 
 
 def job_to_json(state: JobState) -> dict[str, Any]:
-    """A job's state without what has records of its own, or is read anew after a restart."""
+    """Return a job's state without the fields that have own records or are read after a restart."""
     return {
         f.name: encode(getattr(state, f.name))
         for f in dataclasses.fields(state)
@@ -69,14 +69,14 @@ def job_to_json(state: JobState) -> dict[str, Any]:
 
 
 def job_from_json(value: Any) -> JobState:
-    """The state from `job_to_json`, with no groups, hosts and uuids yet."""
+    """Return the state of `job_to_json`, still without groups, hosts and uuids."""
     if isinstance(value, dict) and (apart := [name for name in _APART if name in value]):
         raise _malformed(f"job.{apart[0]}", "a field that has records of its own")
     return _read(JobState, value, "job")
 
 
 def encode(value: Any) -> Any:
-    """Frozen data as plain JSON values; a state's derived index is left out."""
+    """Return frozen data as plain JSON values, without a state's derived index."""
     if value is None or type(value) in _PLAIN:
         return value
     if isinstance(value, Enum):
@@ -95,7 +95,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any, path: str) -> Any:
-    """The reverse of `encode`: a value of this type; raises `Misfit` that names the field."""
+    """Return the value of type `kind` that `encode` wrote; raise `Misfit` that names the field."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         if value is None:

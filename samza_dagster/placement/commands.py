@@ -1,7 +1,7 @@
-"""What to do: the outputs of the reducer. Every command may be carried out twice.
+"""Commands: the outputs of the reducer. Each command is idempotent.
 
-Projections are written in the same transaction as the state; effects leave only
-after that transaction has committed, and are idempotent by request or execution id.
+Projections are written in the same transaction as the state. Effects leave only after that
+transaction has committed, and are idempotent by request or execution id.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from samza_dagster.placement.certificates import AuditRecord
 
 @dataclass(frozen=True, slots=True)
 class RequestResource:
-    """Effect: hold memory and cores on `host` (None: the freest not excluded).
-
-    `execution_id` is the incarnation that will start on it, so that its process may be
-    launched meanwhile; `ahead`: the processor runs, so there is time to wait for that.
-    `urgent`: the refusal of `host` ends the request, before its time.
-    """
+    """Effect: reserve memory and cores on `host` (None: the freest host that isn't excluded)."""
 
     request_id: str
     processor_id: str
@@ -27,14 +22,15 @@ class RequestResource:
     memory_mb: int
     cores: int
     expires_in_ms: int
+    # The incarnation that will start there, so that its process may be launched early.
     execution_id: str = ""
-    ahead: bool = False
-    urgent: bool = False
+    ahead: bool = False  # the processor runs, so there is time to wait for the launch
+    urgent: bool = False  # a refusal by `host` ends the request before its time
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseResource:
-    """Effect: give it back, or end the request."""
+    """Effect: release the resource, or end its request."""
 
     request_id: str
 
@@ -75,10 +71,7 @@ class FencePrincipal:
 
 @dataclass(frozen=True, slots=True)
 class WriteResponse:
-    """Projection: a response on the coordinator stream; for a request of our `own`, on our topic.
-
-    What follows `own` are the details of `ResponseDetails`; "" where there is none.
-    """
+    """Projection: a response on the coordinator stream, or on our topic for an `own` request."""
 
     uuid: str
     deployment_id: str
@@ -89,7 +82,7 @@ class WriteResponse:
     timestamp_ms: int
     request_expiry_ms: int | None = None
     own: bool = False
-    stage: str = ""
+    stage: str = ""  # from here on: the details of `ResponseDetails`, "" where there is none
     started: str = ""
     host: str = ""
     stopped: tuple[str, ...] = ()
@@ -98,7 +91,7 @@ class WriteResponse:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """Projection: the request was taken; its key is tombstoned, where it was read."""
+    """Projection: tombstone the key of a request that was taken, on the topic where it was read."""
 
     uuid: str
     own: bool = False
@@ -114,7 +107,7 @@ class WriteLocality:
 
 @dataclass(frozen=True, slots=True)
 class DeleteLocality:
-    """Projection: the processor has no host any more."""
+    """Projection: remove the processor's host from the coordinator stream."""
 
     processor_id: str
 
@@ -128,7 +121,7 @@ class RecordCertificate:
 
 @dataclass(frozen=True, slots=True)
 class CountMetric:
-    """Effect: one more of `name` (Samza's metric names)."""
+    """Effect: increment `name`, one of Samza's metric names."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What a job's groups say of its condition: is all of it there, and what keeps the rest."""
+"""The condition of a job, from its groups: whether it is complete, and why parts are late."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from samza_dagster.placement.state import Group, Limits, Phase, Processor
 
 
 def is_deployed(groups: Iterable[Group]) -> bool:
-    """Whether every processor that should run does, actives and standbys alike; not of no job."""
+    """Return whether every wanted processor runs, actives and standbys alike; False for no job."""
     phases = [p.phase for group in groups for p in group.processors.values() if p.wanted]
     return bool(phases) and all(phase is Phase.RUNNING for phase in phases)
 
 
 def paused_for_ms(processor: Processor, now_ms: int) -> int | None:
-    """How long it isn't started yet after a failure; None when it isn't paused."""
+    """Return how long a failed processor still waits for its start; None when it isn't paused."""
     if processor.phase is not Phase.WAITING or processor.not_before_ms <= now_ms:
         return None
     return processor.not_before_ms - now_ms
 
 
 def degraded(groups: Iterable[Group], limits: Limits, now_ms: int) -> dict[str, str]:
-    """Processor → why, of those that should run and have no place now."""
+    """Return processor → reason for the wanted processors that have no place now."""
     return {
         processor.processor_id: _why(processor, limits, now_ms)
         for group in groups

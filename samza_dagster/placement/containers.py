@@ -1,6 +1,6 @@
-"""The life of one processor: ask, reserve, start, run, die, start again.
+"""The life of one processor: request, reserve, start, run, die, start again.
 
-Placement actions and failovers decide where; here is what each of them has in common.
+Placement actions and failovers decide where; this module has what they share.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from samza_dagster.placement.state import (
     ResourceRequest,
 )
 
-# What the cluster has beyond its own expiry before the reducer expires a request itself.
+# The reducer expires a request this much after the cluster should have.
 REQUEST_MARGIN_MS = 1_000
-# An unanswered stop is asked again after this.
+# The reducer repeats an unanswered stop after this.
 STOP_RETRY_MS = 30_000
 
 
@@ -39,7 +39,7 @@ def new_request(
     *,
     urgent: bool = False,
 ) -> ResourceRequest:
-    """A request to `ask` for; the reducer expires it a margin after the cluster should."""
+    """Return a request for `ask`; the reducer expires it a margin after the cluster should."""
     return ResourceRequest(
         step.draft.new_request_id(),
         host,
@@ -50,7 +50,7 @@ def new_request(
 
 
 def ask(step: GroupStep, processor_id: str, request: ResourceRequest) -> None:
-    """Asks the cluster for what is open or held; repeated, its expiry and `ahead` are new."""
+    """Ask the cluster for a request's resource; a repetition has a new expiry and a new `ahead`."""
     processor = step.group.processors.get(processor_id)
     step.emit(
         RequestResource(
@@ -69,12 +69,12 @@ def ask(step: GroupStep, processor_id: str, request: ResourceRequest) -> None:
 
 
 def time_left_ms(step: GroupStep, request: ResourceRequest) -> int:
-    """How long the cluster may still take for a request; below 0 within the reducer's margin."""
+    """Return how long the cluster may still take; negative within the reducer's margin."""
     return request.deadline_ms - REQUEST_MARGIN_MS - step.now_ms
 
 
 def request_host(step: GroupStep, processor_id: str, host: str, *, urgent: bool = False) -> None:
-    """Requests a resource on one host, by name."""
+    """Request a resource on one host, by name."""
     request = new_request(step, host, set(), step.limits.request_timeout_ms, urgent=urgent)
     ask(step, processor_id, request)
     step.emit(CountMetric("preferred-host-requests"))
@@ -82,7 +82,7 @@ def request_host(step: GroupStep, processor_id: str, host: str, *, urgent: bool 
 
 
 def request_any(step: GroupStep, processor_id: str) -> None:
-    """Requests any host but those that are taken, lost, or where a start failed lately."""
+    """Request any host except taken and lost ones, and those where a start failed lately."""
     excluded = step.forbidden_hosts(processor_id)
     excluded.update(step.processor(processor_id).avoid_hosts)
     request = new_request(step, None, excluded, step.limits.request_timeout_ms)
@@ -92,12 +92,12 @@ def request_any(step: GroupStep, processor_id: str) -> None:
 
 
 def wait_for(step: GroupStep, processor_id: str, request: ResourceRequest) -> None:
-    """The processor waits for this resource."""
+    """Let the processor wait for this resource."""
     step.change(processor_id, phase=Phase.REQUESTING, request=request)
 
 
 def drop_request(step: GroupStep, processor_id: str) -> None:
-    """Gives back what the processor has requested or reserved; it waits for another turn."""
+    """Release the processor's open or held resource; the processor waits for another turn."""
     request = step.processor(processor_id).request
     if request is not None:
         step.emit(ReleaseResource(request.request_id))
@@ -105,15 +105,16 @@ def drop_request(step: GroupStep, processor_id: str) -> None:
 
 
 def hold(step: GroupStep, processor_id: str, request: ResourceRequest, host: str) -> None:
-    """The resource is held on `host`: the processor starts there once nothing is in the way."""
+    """Record that the resource is held on `host`; the processor starts once nothing forbids it."""
     request = request.evolve(allocated_host=host)
     step.change(processor_id, phase=Phase.RESERVED, request=request)
 
 
 def start_reserved(step: GroupStep, processor_id: str) -> rules.Violation | None:
-    """Starts what is reserved, unless something is in the way (then later) or a rule is broken.
+    """Start a reserved processor, unless a predecessor is in the way or a rule is broken.
 
-    Returns the broken rule; the caller gives the resource back and chooses anew.
+    Returns the broken rule. The caller then releases the resource and chooses another host. A
+    predecessor in the way only delays the start.
     """
     draft, group = step.draft, step.group
     processor = group.processors[processor_id]
@@ -122,7 +123,7 @@ def start_reserved(step: GroupStep, processor_id: str) -> rules.Violation | None
     assert request.allocated_host is not None
     host = request.allocated_host
     broken = rules.violation(group, step.hosts, processor_id, host)
-    if broken is not None or rules.in_the_way(group, processor_id, host) or draft.regrouped_epoch:
+    if broken is not None or rules.obstacle(group, processor_id, host) or draft.regrouped_epoch:
         return broken
     draft.forget_lag(processor_id)
     incarnation = draft.new_incarnation(processor_id, host, request.request_id)
@@ -139,14 +140,14 @@ def start_reserved(step: GroupStep, processor_id: str) -> rules.Violation | None
 
 
 def start_command(processor_id: str, incarnation: Incarnation) -> StartContainer:
-    """The command that starts an incarnation; the same for each repetition."""
+    """Return the command that starts an incarnation; equal for each repetition."""
     return StartContainer(
         processor_id, incarnation.execution_id, incarnation.host, incarnation.request_id
     )
 
 
 def stop(step: GroupStep, processor_id: str) -> None:
-    """Stops the incarnation; its death is the next thing that matters."""
+    """Stop the incarnation; its death is the next event that matters."""
     processor = step.processor(processor_id)
     incarnation = processor.incarnation
     assert incarnation is not None, f"{processor_id} has nothing to stop"
@@ -157,27 +158,25 @@ def stop(step: GroupStep, processor_id: str) -> None:
     step.emit(StopContainer(incarnation.execution_id, incarnation.host))
 
 
-def lives_on(step: GroupStep, processor_id: str) -> None:
-    """The stop failed: the container lives on, as before it was asked.
-
-    One that hasn't checked in has what is left of its time to start.
-    """
+def undo_stop(step: GroupStep, processor_id: str) -> None:
+    """Undo a stop that failed: the container continues as before the stop."""
+    # A container that hasn't checked in keeps the rest of its time to start.
     deadline_ms = step.processor(processor_id).start_deadline_ms
     if deadline_ms is None:
-        checked_in(step, processor_id)
+        check_in(step, processor_id)
         return
     step.change(processor_id, phase=Phase.STARTING, deadline_ms=deadline_ms, start_deadline_ms=None)
 
 
-def checked_in(step: GroupStep, processor_id: str) -> None:
-    """It runs: its host is the one last seen, and the tries before are forgotten."""
+def check_in(step: GroupStep, processor_id: str) -> None:
+    """Record that the processor runs on its host, and forget its failed tries."""
     incarnation = step.processor(processor_id).incarnation
     assert incarnation is not None
     run(step, processor_id, incarnation)
 
 
 def run(step: GroupStep, processor_id: str, incarnation: Incarnation) -> None:
-    """The processor runs as this incarnation."""
+    """Record that the processor runs as this incarnation."""
     step.change(
         processor_id,
         phase=Phase.RUNNING,
@@ -192,14 +191,14 @@ def run(step: GroupStep, processor_id: str, incarnation: Incarnation) -> None:
     step.emit(WriteLocality(processor_id, incarnation.host))
 
 
-def start_overdue(step: GroupStep, processor_id: str) -> None:
-    """No check-in in time: the incarnation is stopped, and only its death leads on."""
+def stop_overdue(step: GroupStep, processor_id: str) -> None:
+    """Stop an incarnation that didn't check in in time; its death leads on."""
     failures.count_failed_start(step, step.processor(processor_id))
     stop(step, processor_id)
 
 
 def bury(step: GroupStep, processor_id: str, evidence: str) -> Processor:
-    """No process is left: gives its resource back. Returns the processor as it was before."""
+    """Record that the process is dead and release its resource; return the processor as it was."""
     processor = step.processor(processor_id)
     incarnation = processor.incarnation
     assert incarnation is not None
@@ -213,7 +212,7 @@ def bury(step: GroupStep, processor_id: str, evidence: str) -> Processor:
 
 
 def lose_process(step: GroupStep, processor: Processor, last_end: End | None) -> None:
-    """The processor has no incarnation any more, and waits from now on."""
+    """Take the incarnation from a processor, which waits from now on."""
     step.put_processor(
         processor.evolve(
             phase=Phase.WAITING,
@@ -228,7 +227,7 @@ def lose_process(step: GroupStep, processor: Processor, last_end: End | None) ->
 
 
 def wait(step: GroupStep, processor_id: str, *, not_before_ms: int) -> None:
-    """Back to the line of those that are to start."""
+    """Put a processor back among those that wait for a turn to start."""
     step.change(
         processor_id,
         phase=Phase.WAITING,
@@ -239,14 +238,15 @@ def wait(step: GroupStep, processor_id: str, *, not_before_ms: int) -> None:
 
 
 def preferred_host(step: GroupStep, processor: Processor) -> str | None:
-    """The last seen host, where its state is: every second try. None with host affinity off."""
+    """Return the last seen host on every second try; None with host affinity off."""
+    # The last seen host has the state.
     if not step.limits.host_affinity or processor.last_seen_host in processor.avoid_hosts[-1:]:
         return None
     return processor.last_seen_host
 
 
 def give_up_turn(step: GroupStep, processor_id: str) -> None:
-    """No host at all could be had: back in line, not before this request's time is up."""
+    """Put a processor back in line when no host has room, until its request's time is up."""
     processor = step.processor(processor_id)
     request = processor.request
     assert request is not None

@@ -1,4 +1,4 @@
-"""Deployments and turns to start: a few at a time, everyone eventually."""
+"""Deployments and turns to start: a few at a time, every processor eventually."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from samza_dagster.placement.events import JobDeployed
 from samza_dagster.placement.state import Fallback, Group, Phase, Processor, Role
 
 
-def deployed(draft: Draft, event: JobDeployed) -> None:
-    """Begins a deployment. Over an older one: its requests fail, its containers start anew.
+def begin_deployment(draft: Draft, event: JobDeployed) -> None:
+    """Begin a deployment; requests under an older one fail and its containers restart.
 
     A processor that the new deployment lacks is stopped, and kept until it is dead.
     """
@@ -43,9 +43,9 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
 
 
 def start_turns(draft: Draft) -> None:
-    """Asks for resources while fewer than the limit are being started.
+    """Request resources while fewer processors than the limit are starting.
 
-    In the order of `Turn`: a processor that no host can take holds nobody else up.
+    Follows the order of `Turn`. A processor that no host can take delays no other.
     """
     while draft.index.starting < draft.limits.max_concurrent_starts:
         turn = draft.index.next_turn(draft.now_ms)
@@ -53,11 +53,11 @@ def start_turns(draft: Draft) -> None:
             return
         step = draft.at(turn.group_id)
         preferred = containers.preferred_host(step, step.processor(turn.processor_id))
-        failover.go(step, turn.processor_id, preferred)
+        failover.request_preferred(step, turn.processor_id, preferred)
 
 
-def regrouping_over(draft: Draft) -> None:
-    """Once the last older owner has ended, whoever has reserved a place may start."""
+def end_regrouping(draft: Draft) -> None:
+    """Allow starts again once the last owner under the older grouping has ended."""
     if not draft.regrouped_epoch:
         return
     if ownership.older_owner(draft.groups(), draft.regrouped_epoch) is None:
@@ -66,9 +66,10 @@ def regrouping_over(draft: Draft) -> None:
 
 
 def _regroup(draft: Draft, event: JobDeployed) -> None:
-    """Invariant 3 is about tasks: where they change groups, a group's own past isn't enough.
+    """Hold all starts back where tasks change groups: a group's own past isn't enough then.
 
-    A group that a still older deployment has left behind is none of those that change.
+    Invariant 3 is about tasks. A group that a still older deployment left behind doesn't count as
+    changed.
     """
     before = {
         group.group_id
@@ -81,7 +82,7 @@ def _regroup(draft: Draft, event: JobDeployed) -> None:
 
 
 def _abandon(step: GroupStep, message: str) -> None:
-    """Ends the group's action and failover, and fails all that wait."""
+    """End the group's action and failover, and fail all queued requests."""
     action, queue = step.action, step.group.queue
     step.put_failover(None)
     if action is not None:
@@ -120,7 +121,7 @@ def _withdraw(step: GroupStep, processor_id: str, event: JobDeployed) -> None:
 
 
 def _add(step: GroupStep, processor_id: str, role: Role, event: JobDeployed) -> None:
-    # One that an earlier deployment had may have left an orphan, which it then follows.
+    # An orphan of an earlier deployment may be the predecessor of this processor.
     own = [g for g in step.group.orphans if g.processor_id == processor_id]
     step.put_processor(
         Processor(

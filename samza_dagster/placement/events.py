@@ -1,4 +1,4 @@
-"""What happened: the inputs of the reducer. Every event may come twice, late, or out of order.
+"""Events: the inputs of the reducer. Each may arrive twice, late, or out of order.
 
 `at_ms` is the leader's clock: it never goes back within a term.
 """
@@ -13,17 +13,14 @@ from samza_dagster.placement.state import Lag, Limits, PlacementAsk
 
 @dataclass(frozen=True, slots=True)
 class JobDeployed:
-    """A deployment begins: group → its processors (the active's id first), last known hosts.
-
-    `grouping` is equal for deployments whose groups have the same tasks.
-    """
+    """A deployment begins."""
 
     at_ms: int
     deployment_id: str
-    groups: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[str, ...]]  # group → its processors, the active's id first
     last_seen_hosts: Mapping[str, str]
     limits: Limits
-    grouping: str = ""
+    grouping: str = ""  # equal for deployments with the same tasks in each group
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +32,20 @@ class CoordinatorRestarted:
 
 @dataclass(frozen=True, slots=True)
 class RequestArrived:
-    """A placement request was read from the coordinator stream or from our own topic.
-
-    `no_start_because` says why no container of the job could start at present; empty
-    when nothing is known that would keep one from it.
-    """
+    """The coordinator read a placement request from Samza's coordinator stream or our own topic."""
 
     at_ms: int
     ask: PlacementAsk
+    # Why no container of the job could start at present; "" when nothing forbids it.
     no_start_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """A request was answered and deleted without the reducer, in the commit of this step.
+    """The coordinator answered and deleted a request without the reducer, in this step's commit.
 
-    It couldn't be read, or its group's queue had no room. That is its outcome: whatever
-    comes under its UUID later is a duplicate.
+    The request was unreadable, or its group's queue was full. The refusal is its outcome: a later
+    record under its UUID is a duplicate.
     """
 
     at_ms: int
@@ -60,31 +54,28 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class HostRegistered:
-    """An agent named every incarnation that it has in its journal, dead ones included.
+    """An agent named every incarnation in its journal, dead ones included.
 
-    It follows this coordinator from now on and refuses every earlier one. What it
-    knows of each incarnation is reported after this, one by one. `journal` is the id of
-    that journal, `boot_id` of its machine's boot; "" is unknown.
+    The agent follows this coordinator from now on and refuses every earlier one. It reports on
+    each incarnation after this event, one by one.
     """
 
     at_ms: int
     host: str
     execution_ids: frozenset[str]
     fault_domain: str = ""
-    journal: str = ""
-    boot_id: str = ""
+    journal: str = ""  # the id of the agent's journal; "" is unknown
+    boot_id: str = ""  # the id of its machine's boot; "" is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """No word from the host's agent for longer than the limit.
-
-    `last_grant_ms` is when this leader last answered it: every lease that the host
-    has of this leader ends within one lease of that.
-    """
+    """The host's agent was silent for longer than the limit."""
 
     at_ms: int
     host: str
+    # When this leader last answered the agent. Every lease from this leader ends within one lease
+    # of that.
     last_grant_ms: int
 
 
@@ -99,7 +90,7 @@ class ResourceAllocated:
 
 @dataclass(frozen=True, slots=True)
 class RequestExpired:
-    """The cluster couldn't hold it in time; `why` is for a person."""
+    """The cluster couldn't reserve the resource in time; `why` is for a person."""
 
     at_ms: int
     request_id: str
@@ -117,7 +108,7 @@ class ContainerLaunched:
 
 @dataclass(frozen=True, slots=True)
 class ContainerCheckedIn:
-    """It runs, read its JobModel and sent a heartbeat."""
+    """The container runs, read its JobModel and sent a heartbeat."""
 
     at_ms: int
     execution_id: str
@@ -126,7 +117,7 @@ class ContainerCheckedIn:
 
 @dataclass(frozen=True, slots=True)
 class StartFailed:
-    """No process of this incarnation exists, nor will one."""
+    """This incarnation has no process, and never will."""
 
     at_ms: int
     execution_id: str
@@ -136,7 +127,7 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStopped:
-    """Its agent saw the process dead, or answered a stop: it has no such process."""
+    """The agent saw the process dead, or answered a stop: it has no such process."""
 
     at_ms: int
     execution_id: str
@@ -164,7 +155,7 @@ class PrincipalFenced:
 
 @dataclass(frozen=True, slots=True)
 class LagObserved:
-    """How far standbys are behind, as last measured; others keep their last sample."""
+    """Standbys' lags as last measured; standbys that aren't listed keep their last sample."""
 
     at_ms: int
     lags: tuple[Lag, ...]
@@ -172,15 +163,15 @@ class LagObserved:
 
 @dataclass(frozen=True, slots=True)
 class StandbyStalled:
-    """A standby's process is alive, but it applies nothing while its changelog grows.
+    """A standby's process is alive, but applies nothing while its changelog grows.
 
-    Said again for as long as it is so; `why` is for a person, `for_ms` how long it has been.
+    The observer repeats this for as long as it lasts; `why` is for a person.
     """
 
     at_ms: int
     execution_id: str
     why: str
-    for_ms: int = 0
+    for_ms: int = 0  # how long it has lasted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Why a processor may or may not go somewhere: per host the rule, what was seen, what would help."""
+"""Why a processor may or may not go to a host: the rule, the observation, the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_FOR_NEW = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN
 
 @dataclass(frozen=True)
 class Candidate:
-    """One host as a destination. `rule`, `seen` and `change` are empty when it is legal."""
+    """A host as a destination; `rule`, `seen` and `change` are empty when it is legal."""
 
     host: str
     legal: bool
@@ -44,9 +44,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Whether any candidate is legal now, and each candidate's reason.
+    """The candidates for a destination, and whether any is legal now.
 
-    A legal destination can still fail: whether a host has room only the cluster knows.
+    A legal destination can still fail, because only the cluster knows whether a host has room.
     """
 
     processor_id: str
@@ -60,7 +60,7 @@ class Explanation:
 
 
 def explain(state: JobState, processor_id: str, destination: str) -> Explanation:
-    """What the reducer would say of this destination now. Reads only."""
+    """Return the reducer's verdict on this destination now, without a change."""
     group = group_with(state, processor_id)
     if group is None:
         return _refused(processor_id, destination, _unknown_processor(state, processor_id))
@@ -78,7 +78,7 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
 
 
 def group_with(state: JobState, processor_id: str) -> Group | None:
-    """The group that has this processor, wanted running; it needs no index, and walks."""
+    """Return the group that has this processor as a wanted member; walk, without the index."""
     for group in state.groups.values():
         processor = group.processors.get(processor_id)
         if processor is not None and processor.wanted:
@@ -89,7 +89,7 @@ def group_with(state: JobState, processor_id: str) -> Group | None:
 def refusal_of_ask(
     hosts: Mapping[str, Host], limits: Limits, group: Group | None, ask: PlacementAsk
 ) -> str | None:
-    """Why a request can never be taken as it is, whatever else goes on; None when it can."""
+    """Return why a request can never be accepted as it is; None when it can."""
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         return texts.UNKNOWN_PROCESSOR
@@ -101,13 +101,13 @@ def refusal_of_ask(
 
 
 def too_many_standbys(processor_id: str, standbys: int) -> str:
-    """Why no further standby is started."""
+    """Return the refusal of one more standby."""
     seen = f"{processor_id} has {standbys} standbys, the most that it may"
     return texts.refusal("most-standbys", seen, "stop one first")
 
 
 def _unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
-    """A destination that is no known host and no word that is understood."""
+    """Return the violation when a destination is neither a known host nor a known word."""
     if destination in naming.DESTINATION_WORDS or destination in hosts:
         return None
     known = ", ".join(sorted(hosts)) or "none has registered"
@@ -120,7 +120,8 @@ def _unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violati
 
 
 def _refusal_of_expiry(ask: PlacementAsk) -> str | None:
-    """Samza's wire has room for 292 million years, and no other request of the group would begin."""
+    """Return the refusal of an expiry that would block the group's other requests."""
+    # Samza's wire has room for 292 million years.
     if ask.expiry_ms is None or ask.expiry_ms <= LONGEST_EXPIRY_MS:
         return None
     seen, change = f"requestExpiry is {ask.expiry_ms} ms", f"ask for {LONGEST_EXPIRY_MS} ms at most"
@@ -172,7 +173,7 @@ def _unknown_processor(state: JobState, processor_id: str) -> Violation:
 
 
 def _of_places(state: JobState, group: Group, processor_id: str) -> Explanation:
-    """Each standby's place, the choice of a request for STANDBY or a fail-over."""
+    """Return each standby's place, the choice of a request for STANDBY or a fail-over."""
     processor = group.processors[processor_id]
     refusal = _refusal_of_place(group, processor)
     if refusal is not None:
@@ -189,7 +190,7 @@ def _of_places(state: JobState, group: Group, processor_id: str) -> Explanation:
 
 
 def _refusal_of_place(group: Group, processor: Processor) -> Violation | None:
-    """Why a processor can't take a standby's place, whichever: it is one, or there is none."""
+    """Return why a processor can take no standby's place: it is one, or it has none."""
     pid = processor.processor_id
     if processor.role is not Role.ACTIVE:
         return _is_a_standby(group, pid)

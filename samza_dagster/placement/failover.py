@@ -1,11 +1,10 @@
-"""Failover: an active takes the place of the standby soonest ready, which gives way.
+"""Failover: an active takes the place of the standby that is soonest ready.
 
-In one step the standby's locality is removed and the active's set, the standby is
-stopped and its host requested for the active. The active starts there once the
-resource is held, the standby was seen dead, and nothing of its own past may still own
-its tasks. The standby then goes anywhere legal. A standby that doesn't run has a place
-too: where its state is. (Hot standby SEP, 3A; the SEP takes the
-first standby found, here it is the one soonest ready.)
+One step removes the standby's locality, sets the active's, stops the standby and requests its
+host for the active. The active starts there once the resource is held, the standby was seen dead,
+and no earlier incarnation of the active may own its tasks. The standby then goes to any legal
+host. A standby that doesn't run has a place too: the host that has its state. (Hot standby SEP,
+3A; the SEP takes the first standby found, we take the one soonest ready.)
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ from samza_dagster.placement.state import (
 )
 
 ACTIVE_FIRST_MS = 4_000
-"""A standby that gave way starts this much later: until then its active restores and starts."""
+"""Delay of the displaced standby's start, in which its active restores and starts."""
 
 
 def recover(step: GroupStep, processor_id: str, why: str) -> None:
-    """A processor that ran has no process any more: begins its way back.
+    """Begin the recovery of a processor that ran and has no process any more.
 
-    The same host first, then (an active) a standby's, then any. One that fails again
-    and again pauses first.
+    The order is the same host, then (for an active) a standby's host, then any. Repeated failures
+    pause first.
     """
     processor = step.processor(processor_id)
     pause = failures.pause_ms(step, processor)
     if pause > 0:
         containers.wait(step, processor_id, not_before_ms=step.now_ms + pause)
         return
-    go(step, processor_id, containers.preferred_host(step, processor), why)
+    request_preferred(step, processor_id, containers.preferred_host(step, processor), why)
 
 
-def go(step: GroupStep, processor_id: str, preferred: str | None, why: str = "") -> None:
-    """Requests `preferred` when it is legal now; else the next fallback.
-
-    Room there is waited for only if no standby could take over at once.
-    """
+def request_preferred(
+    step: GroupStep, processor_id: str, preferred: str | None, why: str = ""
+) -> None:
+    """Request `preferred` when it is legal now; else try the next fallback."""
+    # It waits for room there only if no standby could take over at once.
     if preferred is None or rules.violation(step.group, step.hosts, processor_id, preferred):
         illegal = "no host was preferred" if preferred is None else f"{preferred} was not legal"
         next_fallback(step, processor_id, why or illegal)
@@ -63,9 +62,9 @@ def go(step: GroupStep, processor_id: str, preferred: str | None, why: str = "")
 def next_fallback(
     step: GroupStep, processor_id: str, why: str, tried: tuple[str, ...] = ()
 ) -> None:
-    """The host that was asked for by name isn't to be had: a standby's host, else any."""
+    """Try a standby's host, else any, because the named host isn't available."""
     processor = step.processor(processor_id)
-    # One that never ran has no state that a standby could have followed.
+    # An active that never ran has no state that a standby could have followed.
     if processor.role is Role.ACTIVE and processor.last_seen_host is not None:
         if begin(step, processor_id, why, tried):
             return
@@ -77,7 +76,7 @@ def next_fallback(
 
 
 def begin(step: GroupStep, active_id: str, why: str, tried: tuple[str, ...] = ()) -> bool:
-    """Begins a failover of an active that has no process; False when no standby's place is fit."""
+    """Begin a failover of an active without a process; return False when no place is fit."""
     ranked = places.ranked(step, active_id)
     standby_id = next((pid for pid in ranked if pid not in tried), None)
     if step.group.failover is not None or standby_id is None:
@@ -101,19 +100,19 @@ def begin(step: GroupStep, active_id: str, why: str, tried: tuple[str, ...] = ()
         step.change(active_id, sought=(*sought, standby_id))
     if standby.phase in (Phase.STARTING, Phase.RUNNING):
         containers.stop(step, standby_id)
-        start = ownership.starting(step.group, active_id)
+        start = ownership.starting_action(step.group, active_id)
         if start is not None:
             step.put_action(start.evolve(stopped=(*start.stopped, standby_id)))
-    # Where no process of the standby's has held the room so far, another may have it: next one.
+    # Without a process of the standby, another container may hold the room: don't wait for it.
     containers.request_host(step, active_id, host, urgent=standby.incarnation is None)
     return True
 
 
 def look_again(step: GroupStep) -> None:
-    """An active that would start without its state takes the place of a standby ready by now.
+    """Redirect an active that would start without state to a standby that is ready by now.
 
-    As long as it hasn't started: its request is open, or what it reserved waits for a fence
-    or the end of a lease. A place that was sought since it ran isn't sought again.
+    This applies until the active starts: its request is open, or its reserved start waits for a
+    fence or the end of a lease. A place that was sought since the active ran isn't sought again.
     """
     for active_id, active in step.group.processors.items():
         request = active.request
@@ -121,7 +120,7 @@ def look_again(step: GroupStep) -> None:
             continue
         if step.group.failover is not None or active.last_seen_host is None:
             return
-        start = ownership.starting(step.group, active_id)
+        start = ownership.starting_action(step.group, active_id)
         if start is not None and start.ask.kind is not RequestKind.FAIL_OVER:
             return
         tried = active.sought
@@ -133,12 +132,12 @@ def look_again(step: GroupStep) -> None:
 
 
 def candidates(step: GroupStep, active_id: str) -> list[str]:
-    """Standbys that run on hosts where the active may be, the one soonest ready first."""
+    """Return the running standbys on legal hosts for the active, the soonest ready first."""
     return [] if step.group.failover is not None else places.ready(step, active_id)
 
 
 def abandon(step: GroupStep, why: str) -> None:
-    """The standby's place isn't to be had: the next one's, else any host."""
+    """Give this standby's place up: try the next standby's, else any host."""
     failover = step.group.failover
     assert failover is not None
     active_id = failover.active_id
@@ -148,15 +147,15 @@ def abandon(step: GroupStep, why: str) -> None:
         step.emit(ReleaseResource(request.request_id))
         step.change(active_id, request=None)
     next_fallback(step, active_id, why, failover.tried)
-    start = ownership.starting(step.group, active_id)
+    start = ownership.starting_action(step.group, active_id)
     if start is None or start.ask.kind is not RequestKind.FAIL_OVER or step.group.failover:
         return
     message = f"{texts.NO_PLACE} the place of {failover.standby_id}: {why}"
     responses.progress(step, start, message)
 
 
-def waits_for(group: Group, standby: Processor) -> bool:
-    """Whether a failover can't go on before this process of the standby is dead."""
+def is_awaiting(group: Group, standby: Processor) -> bool:
+    """Return whether a failover waits for the death of this standby's process."""
     failing_over = group.failover
     if failing_over is None or failing_over.standby_id != standby.processor_id:
         return False
@@ -166,7 +165,7 @@ def waits_for(group: Group, standby: Processor) -> bool:
 
 
 def call_off(step: GroupStep) -> None:
-    """The active runs where it was: its standby may have its place again."""
+    """End a failover because the active runs where it was; its standby may have its place again."""
     failover = step.group.failover
     assert failover is not None
     step.put_failover(None)
@@ -176,7 +175,7 @@ def call_off(step: GroupStep) -> None:
 
 
 def _what_is_known(step: GroupStep, standby: Processor) -> str:
-    """Of a standby that doesn't run: what it was, and how far behind."""
+    """Return the phase and the lag of a standby that doesn't run; "" for one that runs."""
     if standby.phase is Phase.RUNNING:
         return ""
     lag = step.lag(standby.processor_id)
@@ -185,7 +184,7 @@ def _what_is_known(step: GroupStep, standby: Processor) -> str:
 
 
 def _take_from_its_action(step: GroupStep, active_id: str, standby_id: str) -> None:
-    """An action that moves this standby is given up: the active comes first."""
+    """Give up an action that moves this standby: the active comes first."""
     action = step.action
     if not isinstance(action, places.TAKEN_FROM) or subject_of(action) != standby_id:
         return

@@ -1,4 +1,4 @@
-"""Failures of a processor, their window, and how long the next start pauses for them."""
+"""Failures of a processor, their window, and the pause of the next start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_PAUSE_MS = 30_000
 
 
 def count_death(step: GroupStep, processor_id: str) -> None:
-    """One more container that ended unasked."""
+    """Count a container that ended without a stop."""
     processor = step.processor(processor_id)
     kept = step.limits.retry_count + 1
     recent = (*_recent(processor, step.now_ms, step.limits), step.now_ms)[-kept:]
@@ -25,7 +25,7 @@ def count_death(step: GroupStep, processor_id: str) -> None:
 
 
 def count_failed_start(step: GroupStep, started: Processor) -> None:
-    """One more start that never checked in; the next tries avoid its host."""
+    """Count a start that never checked in; the next tries avoid its host."""
     processor_id = started.processor_id
     processor = step.processor(processor_id)
     assert started.incarnation is not None
@@ -35,22 +35,23 @@ def count_failed_start(step: GroupStep, started: Processor) -> None:
 
 
 def avoiding(processor: Processor, host: str) -> tuple[str, ...]:
-    """The hosts that it avoids, this one the newest."""
+    """Return the hosts that the processor avoids, this one the newest."""
     return (*(other for other in processor.avoid_hosts if other != host), host)
 
 
 def pause_ms(step: GroupStep, processor: Processor) -> int:
-    """How long the next start waits: for failed tries a little, while flapping the longest."""
+    """Return the pause of the next start: a little per failed try, the longest while flapping."""
     if is_flapping(processor, step.now_ms, step.limits):
         return LONGEST_PAUSE_MS
     return min(LONGEST_PAUSE_MS, ATTEMPT_PAUSE_MS * processor.attempts)
 
 
 def is_flapping(processor: Processor, now_ms: int, limits: Limits) -> bool:
-    """More than `retry_count` failures within `retry_window_ms`.
+    """Return whether more than `retry_count` failures fall within `retry_window_ms`.
 
-    Samza ends the job at that point, also for restarts that were planned
-    (`cluster-manager.container.retry.count`); here only failures count, and only time is lost.
+    Samza ends the job at that point, also for planned restarts
+    (`cluster-manager.container.retry.count`). Here only failures count, and the only cost is
+    time.
     """
     return len(_recent(processor, now_ms, limits)) > limits.retry_count
 

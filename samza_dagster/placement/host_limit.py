@@ -1,8 +1,8 @@
-"""How many actions may touch one host: what each touches, and who is still choosing.
+"""The limit of actions per host: which hosts each action touches, and which still choose.
 
-An action touches its source, the standby's host that it takes, the host that it names, and,
-once it is chosen, the host that any could have been. A host that as many touch as may isn't
-chosen; only a container that is down meanwhile takes what it is given.
+An action touches its source, the host that it names, and a host that was chosen for it. It also
+touches the host of the standby that it displaces. A host at its limit isn't chosen. Only a
+container that is down meanwhile takes any host that it gets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from samza_dagster.placement.state import (
 )
 
 ACTIONS_PER_HOST = "actions-per-host"
-# How many hosts an answer names; a lost rack may leave out hundreds.
+# Most hosts that an answer names; the loss of a rack may exclude hundreds.
 _MOST_NAMED = 10
 
 
 def _touching(draft: Draft, but: str = "") -> Counter[str]:
-    """How many actions touch each host, without that of the group `but`."""
+    """Return how many actions touch each host, without the action of the group `but`."""
     counts: Counter[str] = Counter()
     for group_id in draft.index.acting:
         action = draft.at(group_id).action
@@ -40,21 +40,19 @@ def _touching(draft: Draft, but: str = "") -> Counter[str]:
 
 
 def full_hosts(step: GroupStep) -> set[str]:
-    """Hosts that as many actions of other groups touch as may."""
+    """Return the hosts that actions of other groups touch up to the limit."""
     limit = step.limits.max_actions_per_host
     return {host for host, count in _touching(step.draft, step.group_id).items() if count >= limit}
 
 
 def excluded(step: GroupStep, processor_id: str, *leave_out: str) -> set[str]:
-    """Hosts that an action leaves out of a choice for a processor, `leave_out` among them."""
+    """Return the hosts that an action may not choose for a processor, `leave_out` among them."""
     return step.forbidden_hosts(processor_id) | full_hosts(step) | {*leave_out}
 
 
-def full(step: GroupStep, request: ResourceRequest, host: str) -> Violation | None:
-    """Whether the host that was chosen has become full since it was asked for.
-
-    A host that was asked for by name counts from the beginning.
-    """
+def full_violation(step: GroupStep, request: ResourceRequest, host: str) -> Violation | None:
+    """Return the violation when the chosen host has become full since the request."""
+    # A named host counts from the beginning.
     if request.host is not None or host not in full_hosts(step):
         return None
     limit = step.limits.max_actions_per_host
@@ -63,17 +61,17 @@ def full(step: GroupStep, request: ResourceRequest, host: str) -> Violation | No
 
 
 def choosing(draft: Draft) -> list[ResourceRequest]:
-    """What actions ask for of which a host among several is yet to be chosen."""
+    """Return the open requests of actions for which the cluster still has to choose a host."""
     requests = (request_of(draft.at(group_id).action) for group_id in draft.index.acting)
     return [it for it in requests if it and it.host is None and it.allocated_host is None]
 
 
-def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
-    """For which turn a request waits that touches these hosts, and chooses among the others.
+def reason_to_wait(draft: Draft, touched: set[str], excluded: set[str] | None) -> str | None:
+    """Return why a request that touches these hosts has to wait; None when it may begin.
 
-    `excluded`: what it may not choose; None: it chooses none. It waits while a host that it
-    touches is full, or all of its choice; or where it would leave fewer turns than there are
-    actions which are yet to choose. A choice without a legal host waits for none.
+    `excluded` are the hosts that it may not choose; None: it chooses none. A request waits while
+    a host that it touches is full, or all of its choice. It also waits where it would leave fewer
+    turns than actions that still have to choose. A choice without a legal host doesn't wait.
     """
     counts, limit = _touching(draft), draft.limits.max_actions_per_host
     busy = next((host for host in sorted(touched) if counts[host] >= limit), None)
@@ -97,7 +95,7 @@ def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str |
 
 
 class _Turns:
-    """How many more actions may touch hosts, by those that are excluded: few, of many hosts."""
+    """How many more actions may touch hosts. Sums are over the excluded hosts, which are few."""
 
     def __init__(self, draft: Draft, counts: Counter[str]) -> None:
         self._hosts, self._counts = draft.hosts, counts
@@ -106,7 +104,7 @@ class _Turns:
         self._all = self._limit * len(self._hosts) - used
 
     def left(self, excluded: Iterable[str]) -> int:
-        """On all hosts but the excluded ones."""
+        """Return the turns on all hosts except the excluded ones."""
         return self._all - sum(
             max(0, self._limit - self._counts[host])
             for host in set(excluded)
@@ -114,7 +112,7 @@ class _Turns:
         )
 
     def any_host(self, excluded: set[str]) -> bool:
-        """Whether any host isn't excluded."""
+        """Return whether any host isn't excluded."""
         return len(self._hosts) > sum(host in self._hosts for host in excluded)
 
 
@@ -130,11 +128,11 @@ def _touched(action: Action) -> set[str]:
 
 
 def left_out(step: GroupStep, processor_id: str, request: ResourceRequest) -> str:
-    """What to append to an expired request's reason: why a choice left hosts out; "" if it left none out.
+    """Return the text on excluded hosts for an expired request's reason; "" without any.
 
-    The cluster knows a host's room and says what it saw; that a rule of placement kept a
-    host from being asked at all only the reducer knows. As things are now: what was in the
-    way when the request was made may have gone, and asking again may succeed.
+    The cluster knows a host's room; only the reducer knows that a rule excluded a host from the
+    choice. The text describes the present: an obstacle of the time of the request may have gone,
+    and a new request may succeed.
     """
     hosts = request.excluded_hosts
     if not hosts:
@@ -149,7 +147,7 @@ def _why_left_out(step: GroupStep, processor_id: str, request: ResourceRequest, 
     if own is not None and own.incarnation is not None and own.incarnation.host == host:
         return f"{host}: {processor_id} is there, and another host was asked for"
     broken = rules.violation(step.group, step.hosts, processor_id, host)
-    broken = broken or full(step, request, host)
+    broken = broken or full_violation(step, request, host)
     if broken is None:
         return f"{host}: free by now, it wasn't as the request was made; ask again"
     return f"{host}: {broken.rule}: {broken.seen}; {broken.change}"

@@ -1,4 +1,4 @@
-"""Keeps the index true: sums up the groups that a step has touched, and replaces what it held of them."""
+"""Keeps the index true: summarises the groups that a step touched and replaces their entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from samza_dagster.placement.state import (
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 
-# Looked up once: each access to a member of an Enum costs 0.1 µs, and nearly every step sums up.
+# Looked up once: an access to an Enum member costs 0.1 µs, and nearly every step summarises.
 _WAITING, _REQUESTING, _RESERVED = Phase.WAITING, Phase.REQUESTING, Phase.RESERVED
 _HELD = Stage.HELD
 _PHASES_OF_A_START = (_REQUESTING, _RESERVED, Phase.STARTING)
@@ -46,7 +46,7 @@ def rebuilt(state: JobState) -> JobState:
 
 
 def with_host(index: Index, host: Host) -> Index:
-    """Return the index with a host that is lost or not, and has registered or not."""
+    """Return the index with this host's loss and registration."""
     name, lost = host.host, index.lost_hosts
     awaited_ms = host.silent_since_ms if host.alive and not host.registered else None
     return index._replace(
@@ -56,7 +56,7 @@ def with_host(index: Index, host: Host) -> Index:
 
 
 def follow(index: Index, touched: Mapping[str, Group | None]) -> Index:
-    """Return the index for these groups as they are now; None: the group is gone."""
+    """Return the index for these groups as of now; None: the group is gone."""
     summaries, deadlines = index.summaries, index.deadlines
     by_id, by_processor, by_host = index.by_id, index.by_processor, index.by_host
     starting, acting = index.starting, index.acting
@@ -108,7 +108,7 @@ def _put(entries: HashTrieMap[str, V], name: str, value: V | None) -> HashTrieMa
 def _moved(
     owners: HashTrieMap[str, str], group_id: str, old: frozenset[str], new: frozenset[str]
 ) -> HashTrieMap[str, str]:
-    """Return name → group once this group's names have changed; another may have taken one over."""
+    """Return name → group after a change of this group's names; another group may own one now."""
     if old == new:
         return owners
     for name in old - new:
@@ -118,7 +118,7 @@ def _moved(
 
 
 def _exchanged(entries: tuple[K, ...], gone: list[K], come: list[K]) -> tuple[K, ...]:
-    """Return the sorted entries without those that are gone, and with those that have come."""
+    """Return the sorted entries without `gone` and with `come`."""
     if not gone and not come:
         return entries
     kept = list(entries)
@@ -130,7 +130,7 @@ def _exchanged(entries: tuple[K, ...], gone: list[K], come: list[K]) -> tuple[K,
 
 
 def summarise(group: Group) -> Summary:
-    """Return what the index holds of a group, read off the group alone."""
+    """Return the index entry of a group."""
     deadlines: list[int] = []
     turns: list[Turn] = []
     hosts: list[str] = []
@@ -152,15 +152,15 @@ def summarise(group: Group) -> Summary:
             hosts.append(incarnation.host)
             ids += (incarnation.execution_id, incarnation.request_id)
         if phase is _WAITING:
-            if not ownership.awaits_reservation(group, pid):
+            if not ownership.is_awaiting_reservation(group, pid):
                 standby = processor.role is Role.STANDBY
                 since = processor.waiting_since_ms
                 due_ms = processor.not_before_ms
                 turns.append(
                     Turn(processor.attempts, standby, since, len(pid), group.group_id, pid, due_ms)
                 )
-        elif phase in _PHASES_OF_A_START and not ownership.starting(group, pid):
-            # One that waits for a lease or a fence starts nothing meanwhile: it holds nobody up.
+        elif phase in _PHASES_OF_A_START and not ownership.starting_action(group, pid):
+            # A processor that waits for a lease or a fence starts nothing, so it delays no other.
             waits = phase is _RESERVED and ownership.owning_orphan(group, pid) is not None
             starting += not waits
     for orphan in group.orphans:
@@ -176,7 +176,7 @@ def summarise(group: Group) -> Summary:
             if request.allocated_host is None or action.stage is _HELD:
                 deadlines.append(request.deadline_ms)
     ready = ownership.next_ask(group)
-    # By place, since names cost half as much again.
+    # Positional, because names cost half as much again.
     return Summary(
         min(deadlines) if deadlines else None,
         tuple(turns),

@@ -1,7 +1,7 @@
-"""Whose word counts: an agent's journal, and what it can tell of an incarnation.
+"""Decides whether an agent's journal is authoritative for an incarnation.
 
-The records in an agent's directory are its journal, which has an id that lasts as long as the
-directory. That they lack an incarnation proves it dead only if it was started on them: an
+The records in an agent's directory are its journal. The journal's id lasts as long as the
+directory. The absence of an incarnation proves its death only in the journal of its start: an
 agent with another journal, on another machine or in another directory, knows nothing of it.
 """
 
@@ -12,32 +12,32 @@ from collections.abc import Mapping
 from samza_dagster.placement.state import Host, Incarnation
 
 
-def know(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
-    """Whether its host's agent goes by the journal that it was started on.
+def is_authoritative(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
+    """Return whether the agent of the incarnation's host has the journal of its start.
 
-    What they lack of it then doesn't exist, and what that agent says of it counts. One that was
-    begun before this leader knew of the journal there has "", and was begun on that one.
+    The agent's reports then count, and an incarnation that the journal lacks doesn't exist. An
+    incarnation that began before this leader knew of the journal has "", and belongs to it.
     """
     known = hosts.get(incarnation.host)
     return known is None or incarnation.journal in ("", known.journal)
 
 
-def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
-    """Whether nothing of it can be on the machine that bears its host's name now.
+def is_on_replaced_machine(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
+    """Return whether the incarnation can't be on the machine that has its host's name now.
 
-    That was started since, or is another one: its journal and its boot are others.
+    That machine was booted since, or is another one: journal and boot id both differ.
     """
     known = hosts.get(incarnation.host)
     return (
         known is not None
         and "" not in (incarnation.boot_id, known.boot_id)
         and incarnation.boot_id != known.boot_id
-        and not know(hosts, incarnation)
+        and not is_authoritative(hosts, incarnation)
     )
 
 
 def entered(hosts: Mapping[str, Host], incarnation: Incarnation) -> Incarnation:
-    """The incarnation as one that stands in the journal of its host as it is now."""
+    """Return the incarnation as an entry of its host's present journal."""
     known = hosts.get(incarnation.host)
     if known is None or (incarnation.journal, incarnation.boot_id) == (
         known.journal,

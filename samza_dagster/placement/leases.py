@@ -1,9 +1,9 @@
-"""Leases: how long a grant may last, and when no grant of an earlier leader can.
+"""Leases: how long a grant may last, and when every grant of an earlier leader has ended.
 
-A leader commits a beat every third of a lease. It grants for the lease minus the time
-since it sent its last successful commit, so each lease that it ever granted ends within
-one lease of that commit. Whoever led before can have sent none after the next leader's
-`init_transactions`, so from then a lease and its bound suffice (Gray and Cheriton 1989).
+A leader commits a beat every third of a lease. It grants for the lease minus the time since it
+sent its last successful commit. So each of its leases ends within one lease of that commit. An
+earlier leader can't have sent a commit after the next leader's `init_transactions`. A lease and
+its bound suffice from then on (Gray and Cheriton 1989).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from samza_dagster.placement.state import Limits
 
 
 def grant_ms(limits: Limits, now_ms: int, last_commit_sent_ms: int) -> int:
-    """What may be granted now, in ms from when the agent asked; 0 for a leader without a beat.
+    """Return the grant in ms from the agent's request; 0 for a leader without a beat.
 
     Both times are the leader's monotonic clock.
     """
@@ -20,10 +20,10 @@ def grant_ms(limits: Limits, now_ms: int, last_commit_sent_ms: int) -> int:
 
 
 def beat_every_ms(limits: Limits) -> int:
-    """How often a leader commits when nothing else makes it: a third of the lease."""
+    """Return how often a leader commits without any other reason: a third of the lease."""
     return max(1, limits.lease_ms // 3)
 
 
 def over_ms(limits: Limits, last_grant_ms: int) -> int:
-    """When a lease granted at `last_grant_ms` or before has run out for sure."""
+    """Return when every lease granted at `last_grant_ms` or before has surely run out."""
     return last_grant_ms + limits.lease_ms + limits.lease_bound_ms

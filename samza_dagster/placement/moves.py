@@ -1,15 +1,16 @@
-"""Moves: reserve, stop, start; and the way back when a part of that fails. (SEP-22.)
+"""Moves: reserve, stop, start, and the recovery when one of these fails. (SEP-22.)
 
-    asked for                    kinds of action, with their stages
+    destination                  kinds of action, with their stages
     a host, ANY_HOST, LAST_SEEN  Move (reserving, held, stopping), Start (starting)
     FORCE_RESTART_LAST_SEEN      Restart (stopping), Start
     STANDBY                      Swap (reserving-standby, stopping-standby), Move, Start
-    a fail-over                  Swap (stopping-standby), Move, Start; of one that is down: Start
+    a fail-over                  Swap (stopping-standby), Move, Start; Start alone when down
 
 `Start` ends with SUCCEEDED once the container runs. An action that fails with its container down
-is FAILED, and a `Fallback` (fallback-source, fallback-any) until that runs.
+is FAILED, and a `Fallback` (fallback-source, fallback-any) follows until the container runs.
+
 The container is stopped only once its destination is held, so a failure to reserve leaves it
-untouched. STANDBY is SEP-22's phase 2, which takes two client calls there; a fail-over is its
+untouched. STANDBY is SEP-22's phase 2, which takes two client calls there. A fail-over is its
 phase 1, and doesn't wait for a new place of the standby.
 """
 
@@ -47,14 +48,14 @@ from samza_dagster.placement.state import (
 
 
 def is_swap(ask: PlacementAsk) -> bool:
-    """Whether the request puts the active in a standby's place."""
+    """Return whether the request puts the active in a standby's place."""
     if ask.kind is RequestKind.PLACE:
         return ask.destination_host == naming.STANDBY
     return ask.kind is RequestKind.FAIL_OVER
 
 
 def place_to_take(step: GroupStep, active_id: str) -> StandbyPlace | None:
-    """The place that the active would take now, of the standby soonest ready; None without one."""
+    """Return the place of the standby soonest ready that the active could take now, or None."""
     for standby_id in failover.candidates(step, active_id):
         incarnation = step.processor(standby_id).incarnation
         return None if incarnation is None else StandbyPlace(standby_id, incarnation.host)
@@ -62,7 +63,7 @@ def place_to_take(step: GroupStep, active_id: str) -> StandbyPlace | None:
 
 
 def begin(step: GroupStep, ask: PlacementAsk) -> None:
-    """Begins to act on a request; its group is free and its processor runs, or is to fail over."""
+    """Begin a request on a free group and on a processor that runs or is to fail over."""
     processor_id, incarnation = ask.processor_id, step.processor(ask.processor_id).incarnation
     if incarnation is None:
         _fail_over_while_down(step, ask)
@@ -77,7 +78,7 @@ def begin(step: GroupStep, ask: PlacementAsk) -> None:
 
 
 def _fail_over_while_down(step: GroupStep, ask: PlacementAsk) -> None:
-    """The active is on its way back anyway: to the standby's host, without waiting further."""
+    """Send an active that is down to its standby's host at once."""
     containers.drop_request(step, ask.processor_id)
     start = Start(ask, step.processor(ask.processor_id).last_seen_host)
     responses.progress(step, start, texts.STANDBY_STOP_IN_PROGRESS)
@@ -85,11 +86,11 @@ def _fail_over_while_down(step: GroupStep, ask: PlacementAsk) -> None:
     assert begun, "a fail-over begins only when a standby qualifies"
 
 
-# A standby gives way.
+# The standby gives its place up.
 
 
 def _begin_swap(step: GroupStep, ask: PlacementAsk, source: str) -> None:
-    """Begins with the standby soonest ready; one that runs has been seen to exist."""
+    """Begin with the standby that is soonest ready; the caller has checked that one is."""
     place = place_to_take(step, ask.processor_id)
     assert place is not None, "a swap begins only when a standby qualifies"
     if ask.kind is RequestKind.FAIL_OVER:
@@ -102,15 +103,15 @@ def _begin_swap(step: GroupStep, ask: PlacementAsk, source: str) -> None:
 
 
 def give_way(step: GroupStep, swap: Swap) -> None:
-    """The standby is told to stop: its new place is held, or none is reserved."""
+    """Stop the standby: its new place is held, or none is reserved."""
     standby_id = swap.place.standby_id
     swap = swap.evolve(stopped=(*swap.stopped, standby_id))
     responses.progress(step, swap, texts.STANDBY_STOP_IN_PROGRESS)
     containers.stop(step, standby_id)
 
 
-def standby_ended(step: GroupStep, swap: Swap) -> None:
-    """The standby has no process any more: as asked, or by itself (then FAILED)."""
+def follow_standby_end(step: GroupStep, swap: Swap) -> None:
+    """Continue after the standby's end; FAILED if it ended before its stop."""
     standby_id, request = swap.place.standby_id, swap.request
     if swap.stage is Stage.RESERVING_STANDBY:
         responses.give_back(step, swap)
@@ -125,10 +126,10 @@ def standby_ended(step: GroupStep, swap: Swap) -> None:
     _reserve(step, swap.ask, swap.source_host, swap)
 
 
-def standby_stop_failed(step: GroupStep, swap: Swap) -> None:
-    """The standby lives on where it was: FAILED, the active untouched, or sent back if it is down."""
+def fail_standby_stop(step: GroupStep, swap: Swap) -> None:
+    """Fail the swap, because the standby runs on; an active that is down goes to its fallback."""
     standby_id = swap.place.standby_id
-    containers.lives_on(step, standby_id)
+    containers.undo_stop(step, standby_id)
     spared = swap.evolve(stopped=without(swap.stopped, standby_id))
     give_up(step, spared, texts.stop_failed(swap.place.host))
 
@@ -137,7 +138,7 @@ def standby_stop_failed(step: GroupStep, swap: Swap) -> None:
 
 
 def _reserve(step: GroupStep, ask: PlacementAsk, source: str, swap: Swap | None = None) -> None:
-    """Asks for the destination; after a `swap` for the place of the standby, which has given way."""
+    """Request the destination; after a `swap`, request the place of the displaced standby."""
     host: str | None = ask.destination_host
     excluded: set[str] = set()
     if swap is not None:
@@ -154,8 +155,8 @@ def _reserve(step: GroupStep, ask: PlacementAsk, source: str, swap: Swap | None 
     containers.ask(step, ask.processor_id, request)
 
 
-def held(step: GroupStep, move: Move, host: str) -> None:
-    """The destination is held, and no rule was broken meanwhile."""
+def use_reservation(step: GroupStep, move: Move, host: str) -> None:
+    """Continue with a held destination: wait for the commit, or stop the container."""
     ask = move.ask
     if step.processor(ask.processor_id).incarnation is None:
         _start(step, move)
@@ -167,24 +168,24 @@ def held(step: GroupStep, move: Move, host: str) -> None:
         _stop(step, move)
 
 
-def committed(step: GroupStep, move: Move) -> None:
-    """The client says: go on. A reservation that isn't known to be held goes on once it is."""
+def commit(step: GroupStep, move: Move) -> None:
+    """Record the commit; continue at once if the reservation is confirmed, otherwise when it is."""
     move = move.evolve(committed=True)
     step.put_action(move)
     if move.stage is Stage.HELD and move.request.confirmed:
         _stop(step, move)
 
 
-def confirmed(step: GroupStep, move: Move) -> None:
-    """The cluster says again that the reservation is held."""
+def confirm(step: GroupStep, move: Move) -> None:
+    """Record that the cluster confirmed the reservation again; continue if it is committed."""
     move = move.evolve(request=move.request.evolve(confirmed=True))
     step.put_action(move)
     if move.stage is Stage.HELD and move.committed:
         _stop(step, move)
 
 
-def hold_expired(step: GroupStep, move: Move) -> None:
-    """Nobody committed in time, or the host didn't confirm: FAILED, the container untouched."""
+def expire_hold(step: GroupStep, move: Move) -> None:
+    """Fail a move without a commit or confirmation in time; the container is untouched."""
     host = move.request.allocated_host
     why = f"the reservation on host {host} was not committed in time"
     if move.committed:
@@ -193,7 +194,7 @@ def hold_expired(step: GroupStep, move: Move) -> None:
 
 
 def give_up(step: GroupStep, action: Swap | Move | SpinUp, message: str) -> None:
-    """FAILED before the container was stopped; one that ended by itself goes its way."""
+    """Fail an action before its stop; a container that ended meanwhile goes to its fallback."""
     responses.give_back(step, action)
     if isinstance(action, SpinUp) or not _is_down(step, action):
         responses.fail(step, action, message)
@@ -201,8 +202,8 @@ def give_up(step: GroupStep, action: Swap | Move | SpinUp, message: str) -> None
         fall_back(step, action, message)
 
 
-def not_reserved(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str) -> None:
-    """No destination: FAILED, and a container that is down goes the way back."""
+def fail_reservation(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str) -> None:
+    """Fail an action without a destination; a container that is down goes to its fallback."""
     message = texts.expired(why)
     if isinstance(action, SpinUp) or not _is_down(step, action):
         responses.fail(step, action, message)
@@ -213,7 +214,7 @@ def not_reserved(step: GroupStep, action: Swap | Move | Start | SpinUp, why: str
     fall_back(step, action, message)
 
 
-# The container is stopped, or ends.
+# The container stops or ends.
 
 
 def _stop(step: GroupStep, move: Move) -> None:
@@ -223,28 +224,26 @@ def _stop(step: GroupStep, move: Move) -> None:
     containers.stop(step, processor_id)
 
 
-def stop_failed(step: GroupStep, action: Move | Restart) -> None:
-    """The container lives on: FAILED, and what was reserved is given back."""
+def fail_stop(step: GroupStep, action: Move | Restart) -> None:
+    """Fail the action, because the container survived its stop; release the reservation."""
     processor_id = action.ask.processor_id
     responses.give_back(step, action)
-    containers.lives_on(step, processor_id)
+    containers.undo_stop(step, processor_id)
     spared = action.evolve(stopped=without(action.stopped, processor_id))
     responses.fail(step, spared, texts.stop_failed(action.source_host))
 
 
-def ended(step: GroupStep, action: Moving, before: Processor) -> None:
-    """The container has no process any more; `before` is the processor as it was.
-
-    One that ended by itself starts at its destination as soon as that is held: also while a
-    standby that was told to give way stops, which has the only other copy of its state.
-    """
+def follow_end(step: GroupStep, action: Moving, before: Processor) -> None:
+    """Continue after the container's end; `before` is the processor as it was."""
+    # A container that ended without a stop starts at its destination as soon as that is held. This
+    # holds also while the displaced standby stops, which has the only other copy of its state.
     processor_id = before.processor_id
     match action:
         case Swap() if action.stage is Stage.STOPPING_STANDBY:
             failures.count_death(step, processor_id)
         case Move() if action.stage is Stage.RESERVING and not action.ask.hold:
             failures.count_death(step, processor_id)
-            _wait_no_longer(step, action)
+            _shorten_wait(step, action)
         case Swap() | Move() if action.stage is not Stage.STOPPING:
             failures.count_death(step, processor_id)
             responses.give_back(step, action)
@@ -263,19 +262,19 @@ def ended(step: GroupStep, action: Moving, before: Processor) -> None:
             pass
 
 
-def _wait_no_longer(step: GroupStep, move: Move) -> None:
-    """The container is down from now on: its destination is asked for no longer than a fallback is."""
+def _shorten_wait(step: GroupStep, move: Move) -> None:
+    """Limit the request's wait to a fallback's, because the container is down from now on."""
     latest_ms = step.now_ms + step.limits.request_timeout_ms + containers.REQUEST_MARGIN_MS
     request = move.request.evolve(deadline_ms=min(move.request.deadline_ms, latest_ms))
     step.put_action(move.evolve(request=request))
     containers.ask(step, move.ask.processor_id, request)
 
 
-# It starts.
+# The container starts.
 
 
 def _start(step: GroupStep, move: Move) -> None:
-    """The container is down and its host held: it starts once nothing is in the way."""
+    """Start the container on its held host once nothing is in the way."""
     host = move.request.allocated_host
     assert host is not None
     start = Start(
@@ -300,16 +299,16 @@ def _start_on_its_own_host(step: GroupStep, restart: Restart) -> None:
     containers.wait_for(step, ask.processor_id, request)
 
 
-def refused(step: GroupStep, start: Start, broken: rules.Violation) -> None:
-    """The host that was held became illegal before the container could start there."""
+def refuse_host(step: GroupStep, start: Start, broken: rules.Violation) -> None:
+    """Go to the fallback, because the held host became illegal before the start."""
     if broken.rule in (rules.SAME_HOST, rules.SAME_DOMAIN):
         fall_back(step, start, texts.constraints_now(broken.host))
     else:
         fall_back(step, start, _start_failed(step, start, broken.host))
 
 
-def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
-    """The container runs: SUCCEEDED; of a fail-over only in the place of a standby."""
+def complete(step: GroupStep, start: Start, *, failed_over: bool) -> None:
+    """Succeed, because the container runs; a fail-over succeeds only in a standby's place."""
     processor_id = start.ask.processor_id
     incarnation = step.processor(processor_id).incarnation
     assert incarnation is not None
@@ -324,27 +323,27 @@ def checked_in(step: GroupStep, start: Start, *, failed_over: bool) -> None:
         responses.succeed(step, start, texts.started(host), (processor_id, host))
 
 
-def came_back(step: GroupStep, start: Start | SpinUp, host: str) -> None:
-    """The host that was thought lost is there again with the container: FAILED."""
+def fail_returned(step: GroupStep, start: Start | SpinUp, host: str) -> None:
+    """Fail the action, because the lost host returned with the container running."""
     stopped = without(start.stopped, subject_of(start))
     why = f"host {host} came back with the container running; it runs on there"
     responses.fail(step, start.evolve(stopped=stopped), texts.failed(why))
 
 
-# It failed with the container down.
+# The action failed with the container down.
 
 
 def fall_back(step: GroupStep, action: Moving, message: str) -> None:
-    """FAILED with the container down: the source host if it may, then as after any failure."""
+    """Fail with the container down, and start it on the source host, else as after any failure."""
     source = action.source_host if step.limits.host_affinity else None
     fallback = Fallback(action.ask, action.source_host, bool(source), stopped=action.stopped)
     responses.fall_back(step, fallback, message)
-    failover.go(step, action.ask.processor_id, source, "a placement action failed")
+    failover.request_preferred(step, action.ask.processor_id, source, "a placement action failed")
     follow_fallback(step)
 
 
 def follow_fallback(step: GroupStep) -> None:
-    """Keeps a fallback's stage true, and ends it when the container runs."""
+    """Keep a fallback's stage true, and end it when the container runs."""
     fallback = step.action
     if not isinstance(fallback, Fallback):
         return
@@ -360,22 +359,22 @@ def follow_fallback(step: GroupStep) -> None:
 
 
 def expiry_ms(step: GroupStep, ask: PlacementAsk) -> int:
-    """How long the request's reservation may take: its own time-out, else the job's."""
+    """Return how long the request's reservation may take: its own timeout, else the job's."""
     return step.limits.request_timeout_ms if ask.expiry_ms is None else ask.expiry_ms
 
 
 def renewed_ms(step: GroupStep, action: Swap | Move | SpinUp) -> int:
-    """How long what an action asks for may be asked for by a coordinator that took over."""
+    """Return how long a coordinator that took over may wait for an action's open request."""
     return (_within_ms if isinstance(action, Move) else expiry_ms)(step, action.ask)
 
 
 def without(stopped: tuple[str, ...], processor_id: str) -> tuple[str, ...]:
-    """Those that were stopped for an action without one that lives on."""
+    """Return `stopped` without a processor that runs on."""
     return tuple(pid for pid in stopped if pid != processor_id)
 
 
 def _within_ms(step: GroupStep, ask: PlacementAsk) -> int:
-    """How long a destination may be asked for from now; no longer than a fallback while it is down."""
+    """Return how long to wait for a destination; at most a fallback's time while it is down."""
     own = expiry_ms(step, ask)
     down = ownership.is_down(step.group, ask.processor_id)
     return min(own, step.limits.request_timeout_ms) if down else own

@@ -1,4 +1,4 @@
-"""Who acts on a processor: the group's action, its failover, or nobody. Reads alone."""
+"""Finds what acts on a processor: the group's action, its failover, or nothing. Reads alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from samza_dagster.placement.state import (
     subject_of,
 )
 
-# Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
+# Looked up once: an access to an Enum member costs 0.1 µs until Python 3.12.
 _START_STANDBY = RequestKind.START_STANDBY
 
 
 def requester(group: Group, request_id: str) -> Action | Processor | None:
-    """Who a resource is for: the action that reserves it, or the processor that waits for it or is on it."""
+    """Return the action that reserves a resource, or the processor that waits for it or uses it."""
     action = group.action
     request = request_of(action)
     if request is not None and request.request_id == request_id:
@@ -44,7 +44,7 @@ def requester(group: Group, request_id: str) -> Action | Processor | None:
 
 
 def bearer(group: Group, execution_id: str) -> Orphan | Processor | None:
-    """Who this incarnation is of: one of the group's orphans, or the processor that has it."""
+    """Return the orphan or the processor that has this incarnation."""
     for orphan in group.orphans:
         if orphan.incarnation.execution_id == execution_id:
             return orphan
@@ -55,8 +55,8 @@ def bearer(group: Group, execution_id: str) -> Orphan | Processor | None:
     return None
 
 
-def starting(group: Group, processor_id: str) -> Start | SpinUp | None:
-    """The group's action when it waits for this processor to start."""
+def starting_action(group: Group, processor_id: str) -> Start | SpinUp | None:
+    """Return the group's action when it waits for this processor to start."""
     action = group.action
     match action:
         case Start(ask=ask) if ask.processor_id == processor_id:
@@ -67,13 +67,13 @@ def starting(group: Group, processor_id: str) -> Start | SpinUp | None:
             return None
 
 
-def fails_over(group: Group, processor_id: str) -> bool:
-    """Whether the group's failover leads this processor."""
+def is_failing_over(group: Group, processor_id: str) -> bool:
+    """Return whether the group's failover is about this active."""
     return group.failover is not None and group.failover.active_id == processor_id
 
 
-def displacing(group: Group, standby_id: str) -> Swap | None:
-    """The action for which this standby is to give way, until it has."""
+def displacing_swap(group: Group, standby_id: str) -> Swap | None:
+    """Return the action that is displacing this standby, until the standby's end."""
     action = group.action
     if isinstance(action, Swap) and action.place.standby_id == standby_id:
         return action
@@ -81,13 +81,13 @@ def displacing(group: Group, standby_id: str) -> Swap | None:
 
 
 def is_down(group: Group, processor_id: str) -> bool:
-    """It is of the group, and has no process that is known of. One yet to be added isn't down."""
+    """Return whether a member has no known process. A standby yet to be added isn't down."""
     processor = group.processors.get(processor_id)
     return processor is not None and processor.incarnation is None
 
 
-def awaits_reservation(group: Group, processor_id: str) -> bool:
-    """It is down, and an action already reserves its next place, or has it cleared."""
+def is_awaiting_reservation(group: Group, processor_id: str) -> bool:
+    """Return whether an action already reserves or clears the next place of this down processor."""
     action = group.action
     return (
         action is not None
@@ -97,7 +97,7 @@ def awaits_reservation(group: Group, processor_id: str) -> bool:
 
 
 def place_taken(group: Group, processor_id: str) -> StandbyPlace | None:
-    """What a standby leaves to this active, by a failover or an action."""
+    """Return the standby's place that a failover or an action gives to this active."""
     failover, action = group.failover, group.action
     if failover is not None and failover.active_id == processor_id:
         return StandbyPlace(failover.standby_id, failover.host)
@@ -107,14 +107,14 @@ def place_taken(group: Group, processor_id: str) -> StandbyPlace | None:
 
 
 def is_starting(state: JobState, execution_id: str) -> bool:
-    """Whether this incarnation is the one that its processor is to have, and hasn't checked in."""
+    """Return whether this incarnation is its processor's present one and hasn't checked in."""
     group = state.groups.get(state.index.by_id.get(execution_id, ""))
     found = None if group is None else bearer(group, execution_id)
     return isinstance(found, Processor) and found.phase is Phase.STARTING
 
 
 def owning_orphan(group: Group, processor_id: str) -> Orphan | None:
-    """An earlier incarnation that may still own this processor's tasks."""
+    """Return an earlier incarnation that may still own this processor's tasks."""
     for orphan in group.orphans:
         if orphan.processor_id == processor_id and orphan.ended is None:
             return orphan
@@ -122,10 +122,8 @@ def owning_orphan(group: Group, processor_id: str) -> Orphan | None:
 
 
 def older_owner(groups: Iterable[Group], regrouped_epoch: int) -> str | None:
-    """An incarnation that may own tasks which its deployment's successor gave to another group.
-
-    A walk over all groups: only while the state's `regrouped_epoch` isn't 0.
-    """
+    """Return an incarnation that may own tasks which a later deployment gave to another group."""
+    # This walks over all groups, so it is called only while `regrouped_epoch` isn't 0.
     for group in groups:
         for processor in group.processors.values():
             incarnation = processor.incarnation
@@ -138,7 +136,7 @@ def older_owner(groups: Iterable[Group], regrouped_epoch: int) -> str | None:
 
 
 def next_ask(group: Group) -> PlacementAsk | None:
-    """The first queued request that could begin now: its group is free, it is ready."""
+    """Return the first queued request that could begin now: its group is free, it is ready."""
     if not group.queue or group.action is not None or group.failover is not None:
         return None
     for ask in group.queue:
@@ -148,12 +146,12 @@ def next_ask(group: Group) -> PlacementAsk | None:
 
 
 def is_ready(group: Group, ask: PlacementAsk) -> bool:
-    """Whether the processor is in a phase that the request can act on."""
+    """Return whether the processor is in a phase that the request can act on."""
     if ask.kind is _START_STANDBY:
         return True
     processor = group.processors.get(ask.processor_id)
     if processor is None:
-        # It was removed meanwhile: the request begins in order to be refused.
+        # The processor was removed meanwhile: the request begins in order to be refused.
         return True
     if ask.kind is RequestKind.STOP_STANDBY:
         held = (orphan for orphan in group.orphans if not orphan.left_behind)
@@ -164,7 +162,7 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
 
 
 def newest_end(*ends: End | None) -> End | None:
-    """How the newest incarnation among these ended, by what is named last; None if unknown."""
+    """Return the end of the newest incarnation, the last one named; None if unknown."""
     newest: End | None = None
     for end in ends:
         if end is not None and (newest is None or end.epoch >= newest.epoch):

@@ -1,7 +1,7 @@
 """The places of an active's standbys: which of them it may take, and why not the others.
 
-A standby's place is the host where its state is: where it runs, or where it ran last and
-starts again, stops, or is down by now. Reads alone.
+A standby's place is the host with its state: where it runs, or where it ran last and starts
+again, stops, or is down. Reads alone.
 """
 
 from __future__ import annotations
@@ -33,15 +33,12 @@ ONE_ACTION = "one-action"
 
 _ORDER = (Phase.RUNNING, Phase.STARTING, Phase.STOPPING)
 TAKEN_FROM = (Move, Restart, Start)
-"""An action of these kinds gives the standby that it moves up to a failover."""
+"""A failover may take the standby of an action of these kinds; the action fails."""
 
 
 def warm_host(standby: Processor) -> str | None:
-    """The host that has a standby's state; None where nobody knows of one.
-
-    One that starts elsewhere than where it ran has little there, and what it left behind
-    nobody keeps up.
-    """
+    """Return the host that has a standby's state; None when no such host is known."""
+    # A standby that starts on another host than its last has little there, and its old store ages.
     incarnation = standby.incarnation
     if incarnation is None:
         return standby.last_seen_host
@@ -51,18 +48,18 @@ def warm_host(standby: Processor) -> str | None:
 
 
 def place_of(standby: Processor) -> str:
-    """Where a standby has its process, else ran last; "" for nowhere."""
+    """Return the host of a standby's process, else its last host; "" for none."""
     if standby.incarnation is not None:
         return standby.incarnation.host
     return standby.last_seen_host or ""
 
 
 def ranked(step: GroupStep, active_id: str) -> list[str]:
-    """Standbys whose place the active may take, the best first.
+    """Return the standbys with a place that the active may take, the best first.
 
-    Those that run, the one soonest ready first; then, of an active that has failed in this
-    deployment (before, all of them are on their way), those that start, stop, or are down.
-    Of each kind last where another member is in the same fault domain already.
+    Running standbys come first, the soonest ready before the others. Those that start, stop or
+    are down follow only for an active that has failed in this deployment; before that, all are on
+    their way. Within each kind, places in another member's fault domain come last.
     """
     group, hosts = step.group, step.hosts
     active = group.processors[active_id]
@@ -82,7 +79,7 @@ def ranked(step: GroupStep, active_id: str) -> list[str]:
 
 
 def ready(step: GroupStep, active_id: str) -> list[str]:
-    """Those of them that run: what an action may ask for."""
+    """Return the running ones of `ranked`, which an action may ask for."""
     best = ranked(step, active_id)
     return [pid for pid in best if step.processor(pid).phase is Phase.RUNNING]
 
@@ -90,7 +87,7 @@ def ready(step: GroupStep, active_id: str) -> list[str]:
 def violation(
     group: Group, hosts: Mapping[str, Host], active: Processor, standby: Processor
 ) -> Violation | None:
-    """Why an action may not put the active in this standby's place now; None when it may."""
+    """Return why an action may not put the active in this standby's place; None when it may."""
     if standby.phase is not Phase.RUNNING:
         standby_id, host = standby.processor_id, place_of(standby)
         seen = f"{standby_id} is {standby.phase}"
@@ -104,7 +101,7 @@ def violation(
 
 
 def refusals(group: Group, hosts: Mapping[str, Host], active_id: str) -> Iterator[Violation]:
-    """What keeps an active from the place of each of its standbys."""
+    """Yield why the active may not take the place of each standby."""
     active = group.processors[active_id]
     for standby in group.processors.values():
         if standby.role is Role.STANDBY:
@@ -137,14 +134,14 @@ def _unfit(
         change = f"wait until {standby_id} is free of it"
         return Violation(ONE_ACTION, host, f"{standby_id} on {host}: {busy}", change)
     broken = rules.violation(_without(group, standby), hosts, active.processor_id, host)
-    # Whoever shares the standby's fault domain does so already, while it is there.
+    # Other members in the standby's fault domain share it already, while the standby is there.
     if broken is not None and broken.rule == rules.SAME_DOMAIN and standby.incarnation is not None:
-        return rules.lost(hosts, host)
+        return rules.lost_violation(hosts, host)
     return broken
 
 
 def _busy(group: Group, standby: Processor) -> str | None:
-    """What another action does with the standby that a failover doesn't take it from."""
+    """Return the action that keeps the standby from a failover, as text; None without one."""
     action, standby_id = group.action, standby.processor_id
     if action is None or isinstance(action, Fallback):
         return None

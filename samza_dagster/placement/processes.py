@@ -1,6 +1,6 @@
-"""What is seen of a processor's process: it runs, has ended, or outlives its stop.
+"""Applies what was observed of a processor's process: it runs, has ended, or survived a stop.
 
-An end concerns the group's action first, then its failover, then the processor by itself.
+An end concerns the group's action first, then its failover, then the processor alone.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ from samza_dagster.placement.state import (
 )
 
 
-def checked_in(step: GroupStep, processor: Processor) -> None:
-    """A container runs. One that is being stopped has checked in, should it survive that."""
+def note_check_in(step: GroupStep, processor: Processor) -> None:
+    """Apply a check-in; a container that survives its stop counts as checked in."""
     processor_id = processor.processor_id
     if processor.phase is Phase.STOPPING:
         step.change(processor_id, start_deadline_ms=None)
     if processor.phase is not Phase.STARTING:
         return
-    containers.checked_in(step, processor_id)
-    failed_over = ownership.fails_over(step.group, processor_id)
+    containers.check_in(step, processor_id)
+    failed_over = ownership.is_failing_over(step.group, processor_id)
     if failed_over:
         step.put_failover(None)
-    match ownership.starting(step.group, processor_id):
+    match ownership.starting_action(step.group, processor_id):
         case Start() as start:
-            moves.checked_in(step, start, failed_over=failed_over)
+            moves.complete(step, start, failed_over=failed_over)
         case SpinUp() as spin_up:
-            standbys.checked_in(step, spin_up)
+            standbys.complete_start(step, spin_up)
         case None if failed_over:
-            requests.failed_over_already(step, processor_id)
+            requests.fail_needless_failovers(step, processor_id)
         case None:
             pass
 
 
-def died(step: GroupStep, processor_id: str, evidence: str) -> None:
-    """A processor's process was seen dead."""
-    ended(step, containers.bury(step, processor_id, evidence), lost=False)
+def note_death(step: GroupStep, processor_id: str, evidence: str) -> None:
+    """Apply the observed death of a processor's process."""
+    note_end(step, containers.bury(step, processor_id, evidence), lost=False)
 
 
-def ended(step: GroupStep, before: Processor, *, lost: bool) -> None:
-    """`before` is the processor as it was with its process; `lost`: nobody saw it die."""
+def note_end(step: GroupStep, before: Processor, *, lost: bool) -> None:
+    """Apply a process's end; `before` is the processor with it, `lost`: its death wasn't seen."""
     processor_id, action = before.processor_id, step.action
     if not (action is None or isinstance(action, Fallback)) and subject_of(action) == processor_id:
-        _subject_ended(step, action, before, lost=lost)
+        _end_subject(step, action, before, lost=lost)
         return
-    swap = ownership.displacing(step.group, processor_id)
+    swap = ownership.displacing_swap(step.group, processor_id)
     if swap is not None and not lost:
-        moves.standby_ended(step, swap)
-        if swap.stage is Stage.RESERVING_STANDBY:  # it wasn't asked to
+        moves.follow_standby_end(step, swap)
+        if swap.stage is Stage.RESERVING_STANDBY:  # it ended without a stop
             _go_on(step, before)
         return
     group = step.group
-    if ownership.fails_over(step.group, processor_id):
+    if ownership.is_failing_over(step.group, processor_id):
         step.put_failover(None)
-    waited_for = failover.waits_for(group, before)
+    waited_for = failover.is_awaiting(group, before)
     pause_ms = failover.ACTIVE_FIRST_MS if waited_for and not lost else 0
     _go_on(step, before, pause_ms=pause_ms, lost=lost)
     if swap is not None:
@@ -83,7 +83,7 @@ def ended(step: GroupStep, before: Processor, *, lost: bool) -> None:
         failover.abandon(step, f"the host of {processor_id} fell silent before it was seen dead")
 
 
-def _subject_ended(
+def _end_subject(
     step: GroupStep,
     action: Moving | SpinUp | StopStandby,
     before: Processor,
@@ -93,21 +93,23 @@ def _subject_ended(
     assert before.incarnation is not None
     match action:
         case SpinUp():
-            standbys.start_failed(step, action, before.incarnation.host)
+            standbys.fail_start(step, action, before.incarnation.host)
         case StopStandby() if lost:
-            standbys.lost(step, action)
+            standbys.fail_lost(step, action)
         case StopStandby():
-            standbys.stopped(step, action)
+            standbys.complete_stop(step, action)
         case _:
-            if isinstance(action, Start) and ownership.fails_over(step.group, before.processor_id):
+            if isinstance(action, Start) and ownership.is_failing_over(
+                step.group, before.processor_id
+            ):
                 step.put_failover(None)
-            moves.ended(step, action, before)
+            moves.follow_end(step, action, before)
 
 
 def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool = False) -> None:
-    """An end that no action asked for, or (`lost`) a host's silence: the way back begins.
+    """Begin the recovery from an end that no action caused, or (`lost`) from a host's silence.
 
-    One that ran goes on at once. Others take a turn to start, `pause_ms` from now at the
+    A processor that ran continues at once. Others take a turn to start, after `pause_ms` at the
     soonest.
     """
     processor_id = before.processor_id
@@ -125,28 +127,26 @@ def _go_on(step: GroupStep, before: Processor, *, pause_ms: int = 0, lost: bool 
     containers.wait(step, processor_id, not_before_ms=step.now_ms + pause_ms)
 
 
-def stop_failed(step: GroupStep, processor: Processor) -> None:
-    """The process outlives its stop: whoever asked for it must do without.
-
-    One that nobody asked for any more (it isn't wanted, or its start was overdue) is
-    stopped again when its deadline comes.
-    """
+def note_failed_stop(step: GroupStep, processor: Processor) -> None:
+    """Continue without a stop that the process survived."""
+    # A stop without an owner (the processor isn't wanted, or its start was overdue) is repeated at
+    # the processor's deadline.
     processor_id, failing_over = processor.processor_id, step.group.failover
     if processor.phase is not Phase.STOPPING:
         return
     match step.action:
         case StopStandby() as action if action.ask.processor_id == processor_id:
-            standbys.stop_failed(step, action)
+            standbys.fail_stop(step, action)
         case Move() | Restart() as action if (
             action.stage is Stage.STOPPING and action.ask.processor_id == processor_id
         ):
-            moves.stop_failed(step, action)
+            moves.fail_stop(step, action)
         case Swap() as swap if (
             swap.stage is Stage.STOPPING_STANDBY and swap.place.standby_id == processor_id
         ):
-            moves.standby_stop_failed(step, swap)
-        case action if failing_over is not None and failover.waits_for(step.group, processor):
-            containers.lives_on(step, processor_id)
+            moves.fail_standby_stop(step, swap)
+        case action if failing_over is not None and failover.is_awaiting(step.group, processor):
+            containers.undo_stop(step, processor_id)
             if isinstance(action, Start) and action.ask.processor_id == failing_over.active_id:
                 stopped = moves.without(action.stopped, processor_id)
                 step.put_action(action.evolve(stopped=stopped))

@@ -1,4 +1,4 @@
-"""What those who tidy up after a job read in its state. Pure."""
+"""Reads a job's state for tools that clean up after it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from samza_dagster.placement.state import Group
 
 
 def in_flight(groups: Iterable[Group]) -> frozenset[str]:
-    """UUIDs of the requests that are being acted on or wait for their turn."""
+    """Return the UUIDs of the requests that run or are queued."""
     return frozenset(
         uuid
         for group in groups

@@ -1,7 +1,7 @@
-"""What a coordinator that took over must say again.
+"""Repeats the commands that a predecessor may have lost, after a take-over.
 
-Commands are not stored: each is derived from the state, with the id it had before,
-and doing one twice does no harm (`docs/decisions/0001-no-outbox.md`).
+Commands are not stored. Each derives from the state with its former id, and a repetition does no
+harm (`docs/decisions/0001-no-outbox.md`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from samza_dagster.placement.state import (
 )
 
 
-def restarted(draft: Draft, at_ms: int) -> None:
-    """Says every outstanding command and the last response of everything in flight again.
+def repeat_commands(draft: Draft, at_ms: int) -> None:
+    """Repeat every outstanding command and the last response of everything in flight.
 
-    Deadlines count anew: the time without a coordinator is nobody's failure, and this
-    leader's clock may be another. No earlier leader's lease outlasts one that would be
-    granted now, so orphans count from now too. Hosts must register with this leader.
+    Deadlines restart: time without a coordinator is no processor's failure, and this leader's
+    clock may be another. No earlier leader's lease outlasts one that would be granted now, so
+    orphans count from now too. Hosts must register with this leader.
     """
     draft.now_ms = at_ms
     for host in tuple(draft.hosts.values()):
@@ -52,7 +52,7 @@ def restarted(draft: Draft, at_ms: int) -> None:
 
 
 def _request_again(step: GroupStep) -> None:
-    """What an action asks for or has reserved; a destination that is held counts once it is confirmed."""
+    """Repeat an action's request; a held destination counts again once it is confirmed."""
     action = step.action
     if not isinstance(action, (Swap, Move, SpinUp)) or action.request is None:
         return

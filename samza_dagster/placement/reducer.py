@@ -1,7 +1,7 @@
 """The reducer: `step(state, event) -> (state, commands)`. Pure.
 
-Here an event finds what it concerns: a request, a resource, a host, a processor, an orphan,
-or nobody, which makes it a stray. The other modules say what follows.
+This module finds what an event concerns: a request, a resource, a host, a processor, an orphan,
+or nothing known (a stray). The other modules apply the event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from samza_dagster.placement.state import (
 )
 
 NO_ANSWER = "the cluster gave no answer in time"
-# Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
+# Looked up once: an access to an Enum member costs 0.1 µs until Python 3.12.
 _RESERVED = Phase.RESERVED
 
 Seen = (
@@ -61,59 +61,60 @@ Seen = (
     | ev.PrincipalFenced
     | ev.StandbyStalled
 )
-"""What an agent or the brokers say of one incarnation."""
+"""Reports of an agent or the brokers on one incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next state, and what to do once it is durable."""
+    """The next state, and the commands to carry out once it is durable."""
 
     state: JobState
     commands: tuple[Command, ...]
 
 
 def step(state: JobState, event: ev.Event) -> Step:
-    """What `event` changes. The same inputs always give the same step."""
+    """Return the state and the commands after `event`. The function is deterministic."""
     draft = Draft(state, event.at_ms)
     if isinstance(event, ev.RequestArrived):
-        _take_turns(draft)  # whoever was due before it came: it is told what it waits for
+        # Start what was due before this request, so that its answer names what it waits for.
+        _take_turns(draft)
     _handle(draft, event)
     _settle(draft)
-    # A take-over says again what was said; the hosts' registrations lead on.
+    # A take-over only repeats commands; the hosts' registrations lead on.
     if not isinstance(event, ev.CoordinatorRestarted):
         _take_turns(draft)
     return Step(draft.result(), draft.commands)
 
 
 def next_deadline_ms(state: JobState) -> int | None:
-    """When a `TimePassed` is due, on the leader's clock; None when nothing waits for time."""
+    """Return when a `TimePassed` is due, on the leader's clock; None when nothing waits."""
     return state.index.next_deadline_ms(state.now_ms, state.limits.host_timeout_ms)
 
 
 def _handle(draft: Draft, event: ev.Event) -> None:
     match event:
         case ev.TimePassed():
-            _time_passed(draft)
+            _check_deadlines(draft)
         case ev.LagObserved():
             draft.note_lags(event.lags)
         case ev.ResourceAllocated():
-            _allocated(draft, event.request_id, event.host)
+            _take_allocation(draft, event.request_id, event.host)
         case ev.RequestExpired():
-            _expired(draft, event.request_id, event.why)
+            _expire_request(draft, event.request_id, event.why)
         case ev.RequestArrived():
-            requests.arrived(draft, event.ask, event.no_start_because)
+            requests.receive(draft, event.ask, event.no_start_because)
         case ev.RequestRefused():
             draft.remember_refused(event.uuid)
         case ev.HostRegistered():
-            hosts.registered(draft, event)
+            hosts.register_host(draft, event)
         case ev.HostLost():
-            hosts.lost(draft, event.host, event.last_grant_ms)
+            hosts.lose_host(draft, event.host, event.last_grant_ms)
         case ev.JobDeployed():
-            deploy.deployed(draft, event)
+            deploy.begin_deployment(draft, event)
         case ev.CoordinatorRestarted():
-            recovery.restarted(draft, event.at_ms)
+            recovery.repeat_commands(draft, event.at_ms)
         case _:
-            _seen(draft, event)
+            _apply_report(draft, event)
 
 
 def _take_turns(draft: Draft) -> None:
@@ -124,8 +125,8 @@ def _take_turns(draft: Draft) -> None:
 
 
 def _settle(draft: Draft) -> None:
-    """Starts what nothing is in the way of any more, in every group that changed."""
-    deploy.regrouping_over(draft)
+    """Start everything that nothing forbids any more, in every group that changed."""
+    deploy.end_regrouping(draft)
     while draft.unsettled:
         group_id = min(draft.unsettled)
         draft.unsettled.discard(group_id)
@@ -142,39 +143,39 @@ def _start_what_is_reserved(group: GroupStep, before: Group) -> None:
             continue
         broken = containers.start_reserved(group, processor_id)
         if broken is not None:
-            _refused(group, processor_id, broken)
+            _replace_reservation(group, processor_id, broken)
         if group.found is not before:
-            return  # it is unsettled again: what else is reserved has its turn then
+            return  # the group is unsettled again, and its other reservations follow then
 
 
-def _refused(group: GroupStep, processor_id: str, broken: rules.Violation) -> None:
-    """What was reserved became illegal: it is given back, and another place is sought."""
-    if ownership.fails_over(group.group, processor_id):
+def _replace_reservation(group: GroupStep, processor_id: str, broken: rules.Violation) -> None:
+    """Release a reservation that became illegal, and look for another place."""
+    if ownership.is_failing_over(group.group, processor_id):
         failover.abandon(group, broken.seen)
         return
     containers.drop_request(group, processor_id)
-    match ownership.starting(group.group, processor_id):
+    match ownership.starting_action(group.group, processor_id):
         case SpinUp() as spin_up:
-            standbys.start_failed(group, spin_up, broken.host)
+            standbys.fail_start(group, spin_up, broken.host)
         case Start() as start:
-            moves.refused(group, start, broken)
+            moves.refuse_host(group, start, broken)
         case None:
             group.emit(CountMetric("failed-standby-allocations"))
             containers.request_any(group, processor_id)
 
 
-# Incarnations: what is seen of one is about an orphan or a processor.
+# Incarnations: a report on one concerns an orphan or a processor.
 
 
-def _seen(draft: Draft, event: Seen) -> None:
-    """What nobody has is stopped, or forgotten."""
+def _apply_report(draft: Draft, event: Seen) -> None:
+    """Apply a report to its incarnation; stop or forget an incarnation that nothing refers to."""
     group = draft.of_id(event.execution_id)
     if group is not None:
         match ownership.bearer(group.group, event.execution_id):
             case Orphan() as orphan:
-                _of_orphan(group, orphan, event)
+                _apply_to_orphan(group, orphan, event)
             case Processor() as processor:
-                _of_processor(group, processor, event)
+                _apply_to_processor(group, processor, event)
             case None:
                 pass
         return
@@ -187,29 +188,29 @@ def _seen(draft: Draft, event: Seen) -> None:
             pass
 
 
-def _of_orphan(group: GroupStep, orphan: Orphan, event: Seen) -> None:
+def _apply_to_orphan(group: GroupStep, orphan: Orphan, event: Seen) -> None:
     match event:
         case ev.ContainerLaunched() | ev.ContainerCheckedIn():
             checked_in = isinstance(event, ev.ContainerCheckedIn)
-            hosts.orphan_alive(group, orphan, checked_in=checked_in)
+            hosts.note_orphan_alive(group, orphan, checked_in=checked_in)
         case ev.StartFailed() | ev.ContainerStopped():
-            hosts.orphan_dead(group, orphan, _evidence(event))
+            hosts.bury_orphan(group, orphan, _evidence(event))
         case ev.PrincipalFenced():
-            hosts.orphan_fenced(group, orphan)
+            hosts.end_fenced(group, orphan)
         case ev.StopFailed() | ev.StandbyStalled():
             pass
 
 
-def _of_processor(group: GroupStep, processor: Processor, event: Seen) -> None:
+def _apply_to_processor(group: GroupStep, processor: Processor, event: Seen) -> None:
     match event:
         case ev.ContainerCheckedIn():
-            processes.checked_in(group, processor)
+            processes.note_check_in(group, processor)
         case ev.StartFailed() | ev.ContainerStopped():
-            processes.died(group, processor.processor_id, _evidence(event))
+            processes.note_death(group, processor.processor_id, _evidence(event))
         case ev.StopFailed():
-            processes.stop_failed(group, processor)
+            processes.note_failed_stop(group, processor)
         case ev.StandbyStalled():
-            standbys.stalled(group, processor, event.for_ms)
+            standbys.restart_stalled(group, processor, event.for_ms)
         case ev.ContainerLaunched() | ev.PrincipalFenced():
             pass
 
@@ -221,48 +222,46 @@ def _evidence(event: ev.StartFailed | ev.ContainerStopped) -> str:
     return f"{event.host} saw it dead{status}"
 
 
-# Resources: what the cluster answers is about an action or a processor.
+# Resources: an answer of the cluster concerns an action or a processor.
 
 
-def _allocated(draft: Draft, request_id: str, host: str) -> None:
-    """A resource is held on `host`; one that nobody waits for is given back."""
+def _take_allocation(draft: Draft, request_id: str, host: str) -> None:
+    """Apply a held resource; release one that nothing waits for."""
     group = draft.of_id(request_id)
     if group is None:
         draft.emit(ReleaseResource(request_id))
         return
     match ownership.requester(group.group, request_id):
         case Move(request=request) as move if request.allocated_host is not None:
-            moves.confirmed(group, move)
+            moves.confirm(group, move)
         case Swap(request=request) | Move(request=request) | SpinUp(request=request) as action:
             if request is not None and request.allocated_host is None:
-                _reserved(group, action, request, host)
+                _use_reservation(group, action, request, host)
         case Processor(request=request) as processor if request is not None:
             if request.allocated_host is None:
                 containers.hold(group, processor.processor_id, request, host)
         case Processor(incarnation=incarnation) if incarnation and incarnation.host != host:
-            # Held twice, by two leaders' clusters: this one is for nobody.
+            # Two leaders' clusters hold the resource; this one is superfluous.
             draft.emit(ReleaseResource(request_id))
         case _:
             pass
 
 
-def _reserved(
+def _use_reservation(
     group: GroupStep, action: Swap | Move | SpinUp, request: ResourceRequest, host: str
 ) -> None:
-    """An action's resource is held. The rules are checked again, before anything is stopped.
-
-    A container that is down meanwhile waits for no limit.
-    """
+    """Apply an action's held resource. The rules are checked again, before anything is stopped."""
+    # A container that is down meanwhile ignores the limit per host.
     processor_id = claimant_of(action)
     broken = rules.violation(group.group, group.hosts, processor_id, host)
     if broken is None and not ownership.is_down(group.group, processor_id):
-        broken = host_limit.full(group, request, host)
+        broken = host_limit.full_violation(group, request, host)
     if broken is not None:
         group.emit(ReleaseResource(request.request_id))
         if request.host is None and request.deadline_ms > group.now_ms:
             _choose_again(group, action, request)
         else:
-            moves.not_reserved(group, action, f"{broken.seen}; {broken.change}")
+            moves.fail_reservation(group, action, f"{broken.seen}; {broken.change}")
         return
     held = request.evolve(allocated_host=host)
     match action:
@@ -270,9 +269,9 @@ def _reserved(
             moves.give_way(group, action.evolve(request=held))
         case Move():
             chosen = host if request.host is None else action.chosen_host
-            moves.held(group, action.evolve(request=held, chosen_host=chosen), host)
+            moves.use_reservation(group, action.evolve(request=held, chosen_host=chosen), host)
         case SpinUp():
-            standbys.held(group, action, held, host)
+            standbys.start_on(group, action, held, host)
 
 
 def _choose_again(group: GroupStep, action: Swap | Move | SpinUp, request: ResourceRequest) -> None:
@@ -288,38 +287,38 @@ def _choose_again(group: GroupStep, action: Swap | Move | SpinUp, request: Resou
     group.put_action(action.evolve(request=again))
 
 
-def _expired(draft: Draft, request_id: str, why: str) -> None:
-    """A resource couldn't be held in time; one that is held already isn't concerned."""
+def _expire_request(draft: Draft, request_id: str, why: str) -> None:
+    """Apply the expiry of a request for a resource that isn't held yet."""
     group = draft.of_id(request_id)
     if group is None:
         return
     match ownership.requester(group.group, request_id):
         case Move(request=request) as move if request.allocated_host is not None:
             if move.stage is Stage.HELD and not request.confirmed:
-                # Asked for again since, and its host didn't come back with it in time.
+                # The repeated reservation wasn't confirmed by its host in time.
                 moves.give_up(group, move, texts.expired(why))
         case Swap(request=request) | Move(request=request) | SpinUp(request=request) as action:
             if request is not None and request.allocated_host is None:
                 why += host_limit.left_out(group, claimant_of(action), request)
                 draft.emit(ReleaseResource(request_id))
-                moves.not_reserved(group, action, why)
+                moves.fail_reservation(group, action, why)
         case Processor(request=request) as processor if request is not None:
             if request.allocated_host is None:
-                _processors_expired(group, processor.processor_id, request, why)
+                _expire_processors_request(group, processor.processor_id, request, why)
         case _:
             pass
 
 
-def _processors_expired(
+def _expire_processors_request(
     group: GroupStep, processor_id: str, request: ResourceRequest, why: str
 ) -> None:
-    start = ownership.starting(group.group, processor_id)
-    if ownership.fails_over(group.group, processor_id):
+    start = ownership.starting_action(group.group, processor_id)
+    if ownership.is_failing_over(group.group, processor_id):
         group.emit(CountMetric("expired-preferred-host-requests"))
         failover.abandon(group, why)
     elif start is not None:
         containers.drop_request(group, processor_id)
-        moves.not_reserved(group, start, why)
+        moves.fail_reservation(group, start, why)
     elif request.host is not None:
         group.emit(ReleaseResource(request.request_id))
         group.emit(CountMetric("expired-preferred-host-requests"))
@@ -329,34 +328,34 @@ def _processors_expired(
         containers.give_up_turn(group, processor_id)
 
 
-# Deadlines. The reducer has no clock: a `TimePassed` tells it.
+# Deadlines. The reducer has no clock: `TimePassed` carries the time.
 
 
-def _time_passed(draft: Draft) -> None:
+def _check_deadlines(draft: Draft) -> None:
     groups = draft.index.overdue(draft.now_ms)
-    hosts.unregistered_too_long(draft)
+    hosts.lose_unregistered(draft)
     for group_id in groups:
         group = draft.at(group_id)
         if group.found is not None:
-            _group_due(group, group.found)
+            _check_group(group, group.found)
 
 
-def _group_due(group: GroupStep, due: Group) -> None:
+def _check_group(group: GroupStep, due: Group) -> None:
     now_ms = group.now_ms
-    hosts.leases_over(group)  # first: what follows chooses among the hosts
+    hosts.end_leases(group)  # first, because the next steps choose among the hosts
     asked = [processor.request for processor in due.processors.values()]
     for request in (*asked, request_of(due.action)):
         if request is not None and request.allocated_host is None and request.deadline_ms <= now_ms:
-            _expired(group.draft, request.request_id, NO_ANSWER)
+            _expire_request(group.draft, request.request_id, NO_ANSWER)
     action = group.action
     held = isinstance(action, Move) and action.stage is Stage.HELD
     if isinstance(action, Move) and held and action.request.deadline_ms <= now_ms:
-        moves.hold_expired(group, action)
+        moves.expire_hold(group, action)
     for processor_id in due.processors:
         processor = group.group.processors.get(processor_id)
         if processor is None or processor.deadline_ms is None or processor.deadline_ms > now_ms:
             continue
         if processor.phase is Phase.STARTING:
-            containers.start_overdue(group, processor_id)
+            containers.stop_overdue(group, processor_id)
         elif processor.phase is Phase.STOPPING:
             containers.stop(group, processor_id)

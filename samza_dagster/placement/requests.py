@@ -1,6 +1,6 @@
 """Placement requests: taken once, refused with a reason, or queued until their turn.
 
-And requests about requests: cancel one, commit or release what one has reserved.
+Includes requests about requests: cancel one, and commit or release a reservation.
 """
 
 from __future__ import annotations
@@ -36,17 +36,15 @@ from samza_dagster.placement.state import (
     subject_of,
 )
 
-# Nothing was stopped yet: an action can still be given up without a trace.
+# In these stages nothing was stopped yet, so an action can be given up without a trace.
 REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
-def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
-    """Takes a request off the stream: deleted in any case, answered unless stale or known.
-
-    What is stopped must be able to start again: nothing is begun while it isn't.
-    """
+def receive(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
+    """Take a request off the stream: delete it, and answer it unless it is stale or known."""
+    # A stopped container must be able to start again: begin nothing while it couldn't.
     draft.emit(DeleteRequest(ask.uuid, ask.own))
-    if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):
+    if ask.deployment_id != draft.deployment_id or draft.is_known(ask.uuid):
         return
     draft.remember(ask.uuid)
     if ask.kind.is_about_another:
@@ -57,11 +55,11 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
     if step is None or group is None or refusal is not None:
         if refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
-            refusal = texts.unknown_processor(ask.processor_id, _known(draft))
+            refusal = texts.unknown_processor(ask.processor_id, _known_processors(draft))
         responses.refuse(draft, ask, refusal)
         return
     if group.processors[ask.processor_id].incarnation is not None:
-        # What has a successor never comes back: to wait for its turn would change nothing.
+        # An incarnation with a successor never returns, so a wait would change nothing.
         superseded = _another_incarnation(group, ask)
         if superseded is not None:
             responses.refuse(draft, ask, superseded)
@@ -76,19 +74,19 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
         responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
 
 
-def _known(draft: Draft) -> list[str]:
-    """The processors that a request may name."""
+def _known_processors(draft: Draft) -> list[str]:
+    """Return the processors that a request may name."""
     groups = draft.groups()
     return sorted(pid for group in groups for pid, p in group.processors.items() if p.wanted)
 
 
 def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
-    """Begins what may begin, oldest first over the whole job.
+    """Begin the requests that may begin, oldest first over the whole job.
 
-    `unanswered` is a request without a response: it may still be refused; one that
-    was ACCEPTED can only fail.
+    `unanswered` is a request without a response, which may still be refused; an ACCEPTED request
+    can only fail.
     """
-    held_back = 0  # so many of the oldest wait for their hosts, as things are now
+    held_back = 0  # the number of oldest requests that wait for their hosts now
     while len(draft.index.acting) < draft.limits.max_concurrent_actions:
         asks = draft.index.asks
         if len(asks) <= held_back:
@@ -104,11 +102,9 @@ def take_turns(draft: Draft, *, unanswered: str | None = None) -> None:
         held_back = 0
 
 
-def failed_over_already(step: GroupStep, active_id: str) -> None:
-    """The active runs where its standby was, by nobody's request: a fail-over that waited is over.
-
-    Begun now it would take a healthy active onto a standby that has only started to follow.
-    """
+def fail_needless_failovers(step: GroupStep, active_id: str) -> None:
+    """Fail the queued fail-overs of an active that has failed over by itself."""
+    # Such a request would move a healthy active onto a standby that has only started to follow.
     incarnation = step.processor(active_id).incarnation
     assert incarnation is not None
     over = [
@@ -129,7 +125,7 @@ def failed_over_already(step: GroupStep, active_id: str) -> None:
 
 
 def why_it_waits(step: GroupStep, ask: PlacementAsk) -> str:
-    """For what a queued request waits."""
+    """Return what a queued request waits for."""
     group = step.group
     if group.action is not None:
         busy = group.action.ask
@@ -147,7 +143,7 @@ def why_it_waits(step: GroupStep, ask: PlacementAsk) -> str:
     limit = step.limits.max_concurrent_actions
     if len(step.draft.index.acting) >= limit:
         return f"waits because {limit} actions are in flight, the job's limit"
-    # Nothing is in its way: a take-over begins nothing before it has heard of the hosts.
+    # Nothing else delays it: a take-over begins nothing before the hosts have registered.
     return "waits until the hosts have registered with the coordinator that took over"
 
 
@@ -166,10 +162,10 @@ def _begin(step: GroupStep, ask: PlacementAsk, *, accepted: bool) -> None:
 
 
 def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
-    """What forbids the request now. A lost host is left to the request's expiry."""
+    """Return what forbids the request now. A lost host is left to the request's expiry."""
     group = step.group
     if ask.processor_id not in group.processors:
-        return texts.unknown_processor(ask.processor_id, _known(step.draft))
+        return texts.unknown_processor(ask.processor_id, _known_processors(step.draft))
     superseded = _another_incarnation(group, ask)
     if superseded is not None:
         return superseded
@@ -183,7 +179,7 @@ def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
     mover = ask.processor_id
     if ask.kind is RequestKind.START_STANDBY:
         members = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
-        if members >= step.limits.max_standbys:  # others were asked for before it
+        if members >= step.limits.max_standbys:  # earlier requests have filled it
             return too_many_standbys(ask.processor_id, members)
         mover = standbys.new_standby_id(step)
     if ask.kind is RequestKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
@@ -195,11 +191,9 @@ def _broken_rule(step: GroupStep, ask: PlacementAsk) -> str | None:
 
 
 def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
-    """Whether the active isn't the incarnation that was asked about; None also when any is meant.
-
-    One that is down is its last incarnation still: its host may come back with it, and else
-    the standby's place is what it needs.
-    """
+    """Return the refusal when the request is about another incarnation; None when it matches."""
+    # An active that is down still counts as its last incarnation: its host may return with it, and
+    # otherwise the active needs the standby's place.
     if not ask.execution_id:
         return None
     processor = group.processors[ask.processor_id]
@@ -221,7 +215,7 @@ def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
 
 
 def _waits_for_hosts(step: GroupStep, ask: PlacementAsk) -> str | None:
-    """For which host's turn the request waits: one that it would touch, or all it could choose."""
+    """Return which host's turn a request waits for: one that it would touch, or all its choices."""
     touched: set[str] = set()
     processor = step.group.processors.get(ask.processor_id)
     if processor is not None and processor.incarnation is not None:
@@ -230,12 +224,12 @@ def _waits_for_hosts(step: GroupStep, ask: PlacementAsk) -> str | None:
         place = moves.place_to_take(step, ask.processor_id)
         touched.update(() if place is None else (place.host,))
     elif ask.destination_host not in naming.DESTINATION_WORDS:
-        touched.add(ask.destination_host)  # of a stop "", which nothing touches
-    return host_limit.why_not(step.draft, touched, _not_to_choose(step, ask))
+        touched.add(ask.destination_host)  # a stop has "", which nothing touches
+    return host_limit.reason_to_wait(step.draft, touched, _not_to_choose(step, ask))
 
 
 def _not_to_choose(step: GroupStep, ask: PlacementAsk) -> set[str] | None:
-    """The hosts that its choice excludes; None when it chooses no host."""
+    """Return the hosts that the request's choice excludes; None when it chooses no host."""
     if ask.kind is RequestKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
         mover = standbys.new_standby_id(step)
     elif ask.kind is RequestKind.PLACE and ask.destination_host == naming.ANY_HOST:
@@ -262,13 +256,13 @@ def _in_order(asks: tuple[PlacementAsk, ...]) -> tuple[PlacementAsk, ...]:
 
 
 def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
-    """Done at once, or refused with the reason: a control never waits."""
+    """Carry a request about another request out at once, or refuse it with the reason."""
     step, uuid = draft.of_id(ask.refers_to), ask.refers_to
     action = None if step is None else step.action
     if step is not None and action is not None and action.ask.uuid == uuid:
-        refusal = _of_action(step, action, ask)
+        refusal = _control_action(step, action, ask)
     elif step is not None and any(queued.uuid == uuid for queued in step.group.queue):
-        refusal = _of_queued(step, ask)
+        refusal = _control_queued(step, ask)
     else:
         seen = f"request {uuid} is neither queued nor in flight"
         refusal = texts.refusal("request-under-way", seen, "name one that is, or ask anew")
@@ -281,15 +275,15 @@ def _carry_out(draft: Draft, ask: PlacementAsk) -> None:
         responses.write(draft, ask, texts.SUCCEEDED, texts.ended_for(uuid, released=released))
 
 
-def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None:
-    """Commits an action or gives it up; returns why not."""
+def _control_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None:
+    """Commit an action or give it up; return why not."""
     uuid, hold = action.ask.uuid, action.ask.hold
     if ask.kind is RequestKind.COMMIT:
         if not (isinstance(action, Move) and hold) or action.stage not in REVOCABLE:
             change = "wait for its end" if hold else "ask with hold for one that waits"
             seen = f"request {uuid} is {action.stage}, it waits for no commit"
             return texts.refusal("held-for-commit", seen, change)
-        moves.committed(step, action)
+        moves.commit(step, action)
         return None
     if not isinstance(action, (Swap, Move, SpinUp)) or action.stage not in REVOCABLE:
         begun, change = _begun(step.group, action)
@@ -299,8 +293,8 @@ def _of_action(step: GroupStep, action: Action, ask: PlacementAsk) -> str | None
     return None
 
 
-def _of_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
-    """Drops a request that waits for its turn; returns why not."""
+def _control_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
+    """Drop a queued request; return why not."""
     uuid = ask.refers_to
     if ask.kind is RequestKind.COMMIT:
         change = "commit it once it is reserved"
@@ -314,7 +308,7 @@ def _of_queued(step: GroupStep, ask: PlacementAsk) -> str | None:
 
 
 def _given_up(group: Group, action: Swap | Move | SpinUp, ask: PlacementAsk) -> str:
-    """What is true of the containers when the action is given up."""
+    """Return the message on the containers of an action that is given up."""
     if ownership.is_down(group, subject_of(action)):
         down = f"container {subject_of(action)} had ended by itself, it is started again"
         return f"{_verb(ask)}; {down}"
@@ -325,7 +319,7 @@ def _given_up(group: Group, action: Swap | Move | SpinUp, ask: PlacementAsk) -> 
 
 
 def _begun(group: Group, action: Action) -> tuple[str, str]:
-    """What is so of the container that the action has begun with, and how that is undone."""
+    """Return what the action has already done to its container, and how to undo it."""
     subject = subject_of(action)
     if isinstance(action, Fallback):
         return f"it has FAILED and {subject} is led back", f"wait until {subject} runs"

@@ -1,4 +1,4 @@
-"""What a request is told, and how its action ends."""
+"""Writes the responses to requests, and ends their actions."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ LONGEST_MESSAGE = 16_000
 """Characters: a reason may name every host, or every record that a stranger wrote."""
 _FAILURES = "failed-container-placements-actions"
 QUEUED = "queued"
-"""What is about another request, and waits for none."""
+"""The stage of a response ACCEPTED."""
 
 
 def write(draft: Draft, ask: PlacementAsk, status: str, message: str) -> None:
-    """Writes a response to a request that has no action."""
+    """Write a response to a request that has no action."""
     draft.emit(_response(ask, status, message, draft.now_ms))
 
 
 def refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:
-    """BAD_REQUEST, and nothing was changed."""
+    """Answer BAD_REQUEST; nothing was changed."""
     write(draft, ask, texts.BAD_REQUEST, texts.bad_request(reason))
 
 
 def progress(step: GroupStep, action: Action, message: str) -> None:
-    """IN_PROGRESS: puts the action, with the response that it has written."""
+    """Answer IN_PROGRESS, and store the action with this response."""
     action = action.evolve(message=_shortened(message), response_ms=step.now_ms)
     step.put_action(action)
     step.emit(last(action))
 
 
 def last(action: Action) -> WriteResponse:
-    """The last response of an action in flight; its details say where that stands by now."""
+    """Return the last response of an action in flight; its details give the present stage."""
     status = texts.FAILED if isinstance(action, Fallback) else texts.IN_PROGRESS
     return _response(action.ask, status, action.message, action.response_ms, action)
 
 
 def fall_back(step: GroupStep, fallback: Fallback, message: str) -> None:
-    """FAILED, and counted; the group stays locked until the container runs."""
+    """Answer FAILED and count it; the group stays locked until the container runs."""
     step.emit(CountMetric(_FAILURES))
     progress(step, fallback, message)
 
@@ -46,7 +46,7 @@ def fall_back(step: GroupStep, fallback: Fallback, message: str) -> None:
 def fail(
     step: GroupStep, action: Action, message: str, started: tuple[str, str] = ("", "")
 ) -> None:
-    """FAILED, and counted; the group is free. `started`: what runs for it, not where it was to."""
+    """Answer FAILED, count it and free the group; `started`: what started elsewhere, and where."""
     step.emit(CountMetric(_FAILURES))
     _end(step, action, texts.FAILED, message, started)
 
@@ -54,7 +54,7 @@ def fail(
 def succeed(
     step: GroupStep, action: Action, message: str, started: tuple[str, str] = ("", "")
 ) -> None:
-    """SUCCEEDED, and the group is free; `started` is who runs for it now, and on which host."""
+    """Answer SUCCEEDED and free the group; `started` is the incarnation's processor and host."""
     _end(step, action, texts.SUCCEEDED, message, started)
 
 
@@ -66,7 +66,7 @@ def _end(
 
 
 def give_back(step: GroupStep, action: Action) -> None:
-    """Releases what the action has reserved or asks for."""
+    """Release the action's open or held resource."""
     request = request_of(action)
     if request is not None:
         step.emit(ReleaseResource(request.request_id))
@@ -80,7 +80,7 @@ def _response(
     action: Action | None = None,
     started: tuple[str, str] = ("", ""),
 ) -> WriteResponse:
-    """The response record; it echoes the destination as it was asked."""
+    """Return the response record; it echoes the destination of the request."""
     stage, host = QUEUED if status == texts.ACCEPTED else "", started[1]
     if action is not None and status == texts.IN_PROGRESS:
         stage = action.stage.value
@@ -104,7 +104,8 @@ def _response(
 
 
 def _shortened(message: str) -> str:
-    """It goes into records that brokers take up to a size: its beginning is enough."""
+    """Return the beginning of a message that is too long for a record."""
+    # Brokers limit the size of a record.
     if len(message) <= LONGEST_MESSAGE:
         return message
     return f"{message[: LONGEST_MESSAGE - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -1,8 +1,8 @@
-"""What a coordinator goes on with: the state that its predecessor's records hold.
+"""Restores the state from a predecessor's records.
 
-The records are those of the state topic (`coordinator/durable.py` writes them): one for
-the job, one per container group, host and remembered request. A log of events begins
-each term with them, so that what is replayed was restored as in production.
+The records are those of the state topic (`coordinator/durable.py` writes them): one for the job,
+one per container group, host and remembered request. A log of events begins each term with them,
+so that a replay restores the state as production does.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ T = TypeVar("T")
 
 
 def restore(records: Values, job: str) -> JobState:
-    """The state that the records hold; a new job's state when there are none.
+    """Return the state of the records; a new job's state when there are none.
 
-    `job` is what it is called from now on: a release before may have recorded a name that
-    another job has too. Requests and incarnations on record keep the ids that they have.
-    `records` come in order of offset, which is the order of the remembered requests.
-    Raises `MalformedRecord` that names the key for a form that this release doesn't know: a
-    coordinator must not lead on half a state.
+    `job` is its name from now on: an earlier release may have recorded a name that two jobs
+    share. Recorded requests and incarnations keep their ids. `records` come in order of offset,
+    which is the order of the remembered requests. Raises `MalformedRecord` that names the key of
+    an unknown form: a coordinator must not lead on half a state.
     """
     state = _read(records, JOB, _job) if JOB in records else JobState(job=job)
     groups = [_read(records, key, _group) for key in records if key.startswith(GROUP)]
@@ -74,6 +73,6 @@ def _host(value: Mapping[str, Any]) -> Host:
 
 
 def _places(records: Iterable[str], prefix: str, end: int) -> HashTrieMap[str, int]:
-    """Remembered requests in the order of their records, the newest just before `end`."""
+    """Return remembered requests in the order of their records, the newest just before `end`."""
     uuids = [key.removeprefix(prefix) for key in records if key.startswith(prefix)]
     return HashTrieMap({uuid: end - len(uuids) + place for place, uuid in enumerate(uuids)})

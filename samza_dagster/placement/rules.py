@@ -1,12 +1,11 @@
-"""The rules that a host must meet for a processor, and what broke one of them.
+"""The rules that a host must meet for a processor, and their violations.
 
-Same host: a member of a group may not be where another member has a process, an orphan,
-a reservation, or a pending request for that host by name; nor in the same fault domain,
-where domains are known. A process counts until it was seen dead, also on a host that is
-lost; but not against the machine that has got its host's name since, once it owns nothing
-any more. An active that takes a standby's place may be in the fault domain in which that
-standby was: whoever else is there was so before, and nobody comes since. (Hot standby SEP,
-invariant 1.)
+Same host: a member of a group may not be where another member has a process, an orphan, a
+reservation, or a pending request for that host by name. It may not be in the same fault domain
+either, where domains are known. A process counts until it was seen dead, also on a lost host. It
+doesn't count against another machine that has the host's name now, once it owns nothing. An
+active that takes a standby's place may be in the standby's fault domain: other members there were
+there before, and none is added. (Hot standby SEP, invariant 1.)
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ HOST_ALIVE = "host-alive"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that `host` breaks: what was seen, and the smallest change that makes it legal."""
+    """A rule that `host` breaks: the observation, and the smallest change that makes it legal."""
 
     rule: str
     host: str
@@ -46,15 +45,13 @@ class Violation:
     change: str
 
 
-# What holds a host, told when somebody asks: most that is taken is never told.
+# Describes what occupies a host. A call, because most descriptions are never needed.
 Held = Callable[[], Violation]
 
 
 def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
-    """Hosts that the group's other members hold, each with what holds it.
-
-    A standby that gives way to this processor doesn't hold its host; its orphan does.
-    """
+    """Return the hosts of the group's other members, each with its description."""
+    # A standby that gives way to this processor doesn't occupy its host; its orphan does.
     taken: dict[str, Held] = {}
     place, action = ownership.place_taken(group, processor_id), group.action
     giving_way = None if place is None else place.standby_id
@@ -77,11 +74,9 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
 
 
 def _neighbours(group: Group, processor_id: str, taken: Mapping[str, Held]) -> set[str]:
-    """Of the taken hosts those whose fault domains are to be kept clear of too.
-
-    An orphan that has ended has no tasks to lose, and one's own past is no other member:
-    only their hosts are taken.
-    """
+    """Return the taken hosts with fault domains that are forbidden too."""
+    # An orphan that has ended has no tasks to lose, and the processor's own past is no other
+    # member: of those only the hosts are taken.
     if not group.orphans:
         return set(taken)
     members = tuple(g for g in group.orphans if not g.ended and g.processor_id != processor_id)
@@ -91,22 +86,24 @@ def _neighbours(group: Group, processor_id: str, taken: Mapping[str, Held]) -> s
 def violation(
     group: Group, hosts: Mapping[str, Host], processor_id: str, host: str
 ) -> Violation | None:
-    """The rule that forbids `processor_id` to be on `host` now; None when it may."""
+    """Return the rule that forbids `processor_id` to be on `host` now; None when it may."""
     taken = taken_hosts(group, processor_id)
     held = taken.get(host)
     if held is not None:
         return held()
     place = ownership.place_taken(group, processor_id)
     if place is not None and host == place.host:
-        return lost(hosts, host)
+        return lost_violation(hosts, host)
     near = _neighbours(group, processor_id, taken)
-    return lost(hosts, host) or _same_domain(hosts, {n: taken[n] for n in taken if n in near}, host)
+    return lost_violation(hosts, host) or _same_domain(
+        hosts, {n: taken[n] for n in taken if n in near}, host
+    )
 
 
 def forbidden_hosts(
     group: Group, hosts: Mapping[str, Host], lost_hosts: Iterable[str], processor_id: str
 ) -> set[str]:
-    """Every host that `processor_id` may not be on now."""
+    """Return every host that `processor_id` may not be on now."""
     taken = taken_hosts(group, processor_id)
     forbidden = {*taken, *lost_hosts}
     near = _neighbours(group, processor_id, taken)
@@ -116,11 +113,11 @@ def forbidden_hosts(
     return forbidden
 
 
-def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
-    """What must be known dead before `processor_id` starts on `host`; None when nothing is.
+def obstacle(group: Group, processor_id: str, host: str) -> str | None:
+    """Return what must be known dead before `processor_id` starts on `host`; None for nothing.
 
-    Invariants 2 and 3: the standby whose store it takes over, and its own earlier
-    incarnation wherever that is.
+    Invariants 2 and 3: the standby that leaves its store, and the processor's own earlier
+    incarnation on any host.
     """
     processor = group.processors[processor_id]
     if processor.incarnation is not None:
@@ -134,8 +131,8 @@ def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
     return None
 
 
-def lost(hosts: Mapping[str, Host], host: str) -> Violation | None:
-    """Whether `host` is known and silent."""
+def lost_violation(hosts: Mapping[str, Host], host: str) -> Violation | None:
+    """Return the violation when `host` is known and silent."""
     known = hosts.get(host)
     if known is None or known.alive:
         return None

@@ -1,9 +1,9 @@
-"""Standbys: one more on request, one stopped for good (controlStandBy), and one that stands still.
+"""Standbys: started on request, stopped for good (controlStandBy), restarted when stalled.
 
-A standby that lives and applies nothing is stopped, and starts again as after a death, for Samza
-restarts only what has died: the first time on its own host, where its store is, the next times in
-a row elsewhere. One that stands still wherever it starts is left alone longer and longer between
-its restarts: what it has applied is still a start.
+A stalled standby lives and applies nothing. The reducer stops it, and it starts again as after a
+death, because Samza restarts only what has died. The first restart is on its own host, with its
+store; the next ones in a row are elsewhere. The pause between restarts grows, because a stalled
+standby is still better than none.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ from samza_dagster.placement.state import (
 )
 
 HEALTHY_AFTER_MS = 1_800_000
-"""Having applied for so long since the last restart, one that stands still does so anew."""
+"""A stall after this much healthy time counts as the first one again."""
 FIRST_PAUSE_MS = 300_000
 LONGEST_PAUSE_MS = 3_600_000
-# Beyond so many restarts the pause is the longest anyway.
+# After this many restarts the pause is the longest anyway.
 _REMEMBERED = 6
 
 
 def new_standby_id(step: GroupStep) -> str:
-    """The first replica number that nobody of the job has, nor an orphan or a queued request names.
-
-    Such a request is about the standby that its asker saw, which may be gone when it has its turn.
-    """
+    """Return the first replica number that no processor, orphan or queued request names."""
+    # A queued request is about the standby that its client saw, which may be gone at its turn.
     group, members = step.group, step.draft.index.by_processor
     used = set(group.processors) | {orphan.processor_id for orphan in group.orphans}
     used |= {ask.processor_id for ask in group.queue}
@@ -46,7 +44,7 @@ def new_standby_id(step: GroupStep) -> str:
 
 
 def begin_start(step: GroupStep, ask: PlacementAsk) -> None:
-    """Reserves a place for one more standby: on the host that was named, or any legal one."""
+    """Reserve a place for one more standby, on the named host or on any legal one."""
     standby_id = new_standby_id(step)
     host: str | None = ask.destination_host
     excluded: set[str] = set()
@@ -57,11 +55,11 @@ def begin_start(step: GroupStep, ask: PlacementAsk) -> None:
     containers.ask(step, standby_id, request)
 
 
-def held(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) -> None:
-    """A place is held: the standby becomes a member of the group and starts there."""
+def start_on(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) -> None:
+    """Add the standby to the group on its held place, and start it there."""
     standby_id = spin_up.standby_id
     chosen = host if request.host is None else None
-    # Nothing is stopped in between: without it a start that takes minutes looks like a lack of room.
+    # Without this response a start that takes minutes would look like a lack of room.
     message = f"Standby container {standby_id} start in progress on host {host}"
     responses.progress(step, spin_up.evolve(request=None, chosen_host=chosen), message)
     step.put_processor(
@@ -77,8 +75,8 @@ def held(step: GroupStep, spin_up: SpinUp, request: ResourceRequest, host: str) 
     containers.hold(step, standby_id, request, host)
 
 
-def checked_in(step: GroupStep, spin_up: SpinUp) -> None:
-    """The standby runs: SUCCEEDED."""
+def complete_start(step: GroupStep, spin_up: SpinUp) -> None:
+    """Succeed, because the standby runs."""
     standby_id = spin_up.standby_id
     incarnation = step.processor(standby_id).incarnation
     assert incarnation is not None
@@ -86,8 +84,8 @@ def checked_in(step: GroupStep, spin_up: SpinUp) -> None:
     responses.succeed(step, spin_up, message, (standby_id, incarnation.host))
 
 
-def start_failed(step: GroupStep, spin_up: SpinUp, host: str) -> None:
-    """The standby has no process: FAILED, and it isn't a member any more."""
+def fail_start(step: GroupStep, spin_up: SpinUp, host: str) -> None:
+    """Fail, and remove the standby, because it has no process."""
     standby_id = spin_up.standby_id
     step.remove_processor(standby_id)
     message = f"failed to start standby container {standby_id} on host {host}; it is given up"
@@ -95,14 +93,14 @@ def start_failed(step: GroupStep, spin_up: SpinUp, host: str) -> None:
 
 
 def begin_stop(step: GroupStep, ask: PlacementAsk) -> None:
-    """Stops a standby for good; one that has no process is removed at once."""
+    """Stop a standby for good; one that has no process is removed at once."""
     processor_id = ask.processor_id
     standby = step.processor(processor_id)
     if standby.incarnation is None:
         stop = StopStandby(ask, None, stopping_already=False)
         responses.progress(step, stop, texts.STANDBY_STOP_IN_PROGRESS)
         containers.drop_request(step, processor_id)
-        stopped(step, stop)
+        complete_stop(step, stop)
         return
     stopping = standby.phase is Phase.STOPPING
     stop = StopStandby(ask, standby.incarnation.host, stopping, stopped=(processor_id,))
@@ -112,48 +110,46 @@ def begin_stop(step: GroupStep, ask: PlacementAsk) -> None:
         containers.stop(step, processor_id)
 
 
-def stopped(step: GroupStep, stop: StopStandby) -> None:
-    """It has no process: SUCCEEDED, and it isn't a member any more."""
+def complete_stop(step: GroupStep, stop: StopStandby) -> None:
+    """Succeed, and remove the standby, because it has no process."""
     processor_id = stop.ask.processor_id
     step.emit(DeleteLocality(processor_id))
     step.remove_processor(processor_id)
     responses.succeed(step, stop, texts.standby_stopped(processor_id))
 
 
-def stop_failed(step: GroupStep, stop: StopStandby) -> None:
-    """It lives on, and is a member again, as before: FAILED.
-
-    What was being stopped for another reason (its start was overdue, it stood still, a new
-    deployment) goes on being stopped.
-    """
+def fail_stop(step: GroupStep, stop: StopStandby) -> None:
+    """Fail, because the standby survived its stop; it is a member again."""
+    # A stop that had another reason before (its start was overdue, it stalled, a new deployment)
+    # continues.
     processor_id = stop.ask.processor_id
     step.change(processor_id, wanted=True)
     if not stop.stopping_already:
-        containers.lives_on(step, processor_id)
+        containers.undo_stop(step, processor_id)
     responses.fail(step, stop.evolve(stopped=()), texts.stop_failed(stop.source_host))
 
 
-def lost(step: GroupStep, stop: StopStandby) -> None:
-    """Its host fell silent before it was seen dead: FAILED, and it is a member again."""
+def fail_lost(step: GroupStep, stop: StopStandby) -> None:
+    """Fail, because the host fell silent before the standby's death was seen; keep the member."""
     step.change(stop.ask.processor_id, wanted=True)
     responses.fail(step, stop, texts.host_lost(stop.source_host))
 
 
-def stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
-    """It has applied nothing for `for_ms`: it is stopped, and starts again.
+def restart_stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
+    """Stop a standby that has applied nothing for `for_ms`, so that it starts again.
 
-    Counted as a failure. Left alone while its active is down or anything else is under way
-    in its group, for a standby that is behind is still better than none, and in the pause
-    after its last restarts. It is said again.
+    This counts as a failure. The observer repeats the event.
     """
+    # A late standby is better than none: leave it alone while its active is down or anything else
+    # is under way in its group, and in the pause after its last restarts.
     group = step.group
-    if group.action is not None or group.failover is not None or not _active_runs(group):
+    if group.action is not None or group.failover is not None or not _is_active_running(group):
         return
     standby = processor.role is Role.STANDBY and processor.wanted
     if not standby or processor.phase is not Phase.RUNNING:
         return
     before = _in_a_row(processor, step.now_ms - for_ms)
-    # Below 0: the clock is another leader's.
+    # Negative when the time is from another leader's clock.
     if before and 0 <= step.now_ms - before[-1] < pause_ms(len(before)):
         return
     failures.count_death(step, processor.processor_id)
@@ -163,17 +159,15 @@ def stalled(step: GroupStep, processor: Processor, for_ms: int) -> None:
 
 
 def pause_ms(in_a_row: int) -> int:
-    """How long after so many restarts in a row the next one comes at the soonest.
-
-    None before the second, which tries another host.
-    """
+    """Return the pause after this many restarts in a row."""
+    # No pause before the second restart, which tries another host.
     if in_a_row < 2:
         return 0
     return min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS << (in_a_row - 2))
 
 
 def _in_a_row(processor: Processor, since_ms: int) -> tuple[int, ...]:
-    """Its restarts before this one, which stands still since then, without a healthy time."""
+    """Return the earlier restarts without a healthy time up to `since_ms`, the stall's begin."""
     before = processor.stalled_at_ms
     return before if before and since_ms - before[-1] < HEALTHY_AFTER_MS else ()
 
@@ -193,7 +187,7 @@ def _has_another_host(step: GroupStep, processor_id: str, host: str) -> bool:
     return any(name != host and name not in forbidden for name in step.hosts)
 
 
-def _active_runs(group: Group) -> bool:
+def _is_active_running(group: Group) -> bool:
     return any(
         processor.role is Role.ACTIVE and processor.phase is Phase.RUNNING
         for processor in group.processors.values()

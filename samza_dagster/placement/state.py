@@ -1,8 +1,8 @@
 """The state of a job's placement: plain frozen data, nothing else.
 
-Times are milliseconds of the leader's clock, given by events; the reducer has no clock.
-Within one term that clock never goes back; between terms it may jump, so nothing
-that was stored is compared with it before `CoordinatorRestarted` has renewed it.
+Times are milliseconds of the leader's clock, from events; the reducer has no clock. Within one
+term that clock never goes back. Between terms it may jump, so nothing stored is compared with it
+before `CoordinatorRestarted` has renewed it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Evolving:
     __slots__ = ()
 
     def evolve(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed; raises `TypeError` for a field that it hasn't."""
+        """Return a copy with some fields changed; raise `TypeError` for an unknown field."""
         return replace(cast("Any", self), **changes)
 
 
 class Phase(StrEnum):
-    """Where a processor is between wanted and running."""
+    """The phases of a processor, from wanted to running."""
 
-    WAITING = "waiting"  # nothing is asked for yet: its turn to start hasn't come
+    WAITING = "waiting"  # nothing is requested yet: its turn to start hasn't come
     REQUESTING = "requesting"  # a resource is requested, no process exists
-    RESERVED = "reserved"  # the resource is held, what it replaces isn't known dead yet
+    RESERVED = "reserved"  # the resource is held, the predecessor isn't known dead yet
     STARTING = "starting"  # a start was commanded, the container hasn't checked in
     RUNNING = "running"
     STOPPING = "stopping"
@@ -48,15 +48,15 @@ class Role(StrEnum):
 
 
 class Ended(StrEnum):
-    """How an incarnation lost its tasks (invariant 3): the only three ways there are."""
+    """The three ways in which an incarnation loses its tasks (invariant 3)."""
 
-    DEAD = "dead"  # its agent saw the process dead, or the journal that it was started on lacks it
+    DEAD = "dead"  # its agent saw the process dead, or the journal of its start lacks it
     FENCED = "fenced"  # the brokers refuse its principal
     LEASE = "lease"  # its lease has run out, by the leader's clock
 
 
 class Fencing(StrEnum):
-    """What takes the tasks from an incarnation that nobody has seen dead."""
+    """The means that takes the tasks from an incarnation that wasn't seen dead."""
 
     LEASE = "lease"
     BROKER = "broker"
@@ -64,23 +64,19 @@ class Fencing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation(Evolving):
-    """One start of a container. `epoch` grows over the job's whole life.
+    """A start of a container."""
 
-    `journal` is that of the agent that it was started by, `boot_id` the boot of its
-    machine (`Host`).
-    """
-
-    epoch: int
+    epoch: int  # grows over the job's whole life
     execution_id: str
     host: str
     request_id: str
-    journal: str = ""
-    boot_id: str = ""
+    journal: str = ""  # the journal of the agent that started it (`Host.journal`)
+    boot_id: str = ""  # the boot of its machine (`Host.boot_id`)
 
 
 @dataclass(frozen=True, slots=True)
 class End(Evolving):
-    """How the last incarnation of a processor ended, for the next one's certificate."""
+    """The end of a processor's last incarnation, for the next one's certificate."""
 
     execution_id: str
     epoch: int
@@ -92,118 +88,98 @@ class End(Evolving):
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest(Evolving):
-    """A resource asked of the cluster; `host` None is any host not excluded.
-
-    One that is allocated isn't `confirmed` from when its host, or the coordinator, begins
-    anew until the cluster says again that it is held. An `urgent` one ends with its host's
-    first refusal: a standby is ready, so nobody waits for room.
-    """
+    """A request to the cluster for a resource."""
 
     request_id: str
-    host: str | None
+    host: str | None  # None for any host that isn't excluded
     excluded_hosts: tuple[str, ...]
     deadline_ms: int
     allocated_host: str | None = None
+    # False after a restart of the host or the coordinator, until the cluster reports again that the
+    # allocated resource is held.
     confirmed: bool = True
+    # The host's first refusal ends the request: a standby is ready, so don't wait for room.
     urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Processor(Evolving):
-    """One container of the job, wanted running.
-
-    `incarnation` is set from the start command until its process was seen dead or its
-    host was lost. `deadline_ms` is when a start must have checked in, or when an
-    unanswered stop is asked again; `start_deadline_ms` keeps the former while a start is
-    being stopped, until it checks in after all. `attempts` counts tries since the last check-in,
-    `failures` all of the job's life, `failed_at_ms` those within the retry window.
-    `avoid_hosts` are where starts failed since the last check-in, or it stood still before
-    that, the newest last. A processor not `wanted` is removed once it is dead. `extra` marks
-    a standby that was spun up on request. `stalled_at_ms` is when a standby was stopped
-    because it stood still, several times in a row. `unplaced` is whether an active has failed
-    since it ran, and no failover to any host was counted for that; `sought` are the
-    standbys whose place it sought since.
-    """
+    """A container of the job."""
 
     processor_id: str
     role: Role
     phase: Phase
+    # Set from the start command until the process was seen dead or the host was lost.
     incarnation: Incarnation | None = None
     last_seen_host: str | None = None
     request: ResourceRequest | None = None
-    failures: int = 0
-    attempts: int = 0
-    failed_at_ms: tuple[int, ...] = ()
+    failures: int = 0  # over the job's life
+    attempts: int = 0  # tries since the last check-in
+    failed_at_ms: tuple[int, ...] = ()  # failures within the retry window
+    # When a start must have checked in, or an unanswered stop is repeated.
     deadline_ms: int | None = None
     waiting_since_ms: int = 0
     not_before_ms: int = 0
+    # Hosts where starts failed since the last check-in, or where it stalled; newest last.
     avoid_hosts: tuple[str, ...] = ()
-    wanted: bool = True
-    extra: bool = False
+    wanted: bool = True  # a processor that isn't wanted is removed once it is dead
+    extra: bool = False  # a standby that was started on request
     last_end: End | None = None
-    stalled_at_ms: tuple[int, ...] = ()
+    stalled_at_ms: tuple[int, ...] = ()  # when a standby was stopped because it stalled, in a row
+    # The start's deadline while the start is being stopped, until it checks in.
     start_deadline_ms: int | None = None
+    # An active has failed since it ran, and no failover to any host was counted for that.
     unplaced: bool = False
-    sought: tuple[str, ...] = ()
+    sought: tuple[str, ...] = ()  # the standbys that an active has tried to displace since it ran
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan(Evolving):
-    """An incarnation on a host that fell silent: alive or dead, nobody knows.
+    """An incarnation on a host that fell silent, alive or dead.
 
-    Until it is seen dead, no member of its group starts on that host. Until it `ended`
-    (dead, fenced, or past `lease_ends_ms`) its processor isn't started anywhere. Once its
-    host registers again it has leases anew, so `lease_ends_ms` is None. `ran` is whether
-    it had checked in; `fencing` that its fence was commanded, after which it can't be taken
-    back. `end` is how its processor's newest incarnation ended, as far as it is known, for
-    a start that comes after the processor was removed. `elsewhere` is whether another machine
-    bears its host's name, as that registered last.
+    Until it is seen dead, no member of its group starts on that host. Until it `ended` (dead,
+    fenced, or past `lease_ends_ms`), its processor starts nowhere.
     """
 
     processor_id: str
     incarnation: Incarnation
     lost_at_ms: int
-    lease_ends_ms: int | None
-    ran: bool
-    fencing: bool = False
+    lease_ends_ms: int | None  # None once its host has registered again and renews its lease
+    ran: bool  # it had checked in
+    fencing: bool = False  # its fence was commanded, so it can't be taken back
     ended: Ended | None = None
+    # The known end of its processor's newest incarnation, for a start after the processor was
+    # removed.
     end: End | None = None
-    elsewhere: bool = False
+    elsewhere: bool = False  # another machine registered last under its host's name
 
     @property
     def left_behind(self) -> bool:
-        """It owns nothing any more, and isn't on the machine that bears its host's name now.
-
-        It may live on where it is, and stays fenced if it was. Its group is free of it.
-        """
+        """Return whether it owns nothing and isn't on the machine that has its host's name now."""
+        # It may live on where it is, and stays fenced if it was. Its group is free of it.
         return self.elsewhere and self.ended is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementAsk(Evolving):
-    """A request as the reducer sees it; `expiry_ms` None means the job's default.
-
-    `hold` makes a `place` wait, once its resource is held, for a `commit`; it is let
-    go when `expiry_ms` have passed since. `refers_to` is the request that a commit,
-    release or cancel is about. `own` says that it came through our own topic, and is
-    answered there. `execution_id` is the incarnation that a fail-over is about, "" any.
-    """
+    """A request in the reducer's form."""
 
     uuid: str
     deployment_id: str
     processor_id: str
     destination_host: str
     timestamp_ms: int
-    expiry_ms: int | None = None
+    expiry_ms: int | None = None  # None for the job's default
     kind: RequestKind = RequestKind.PLACE
+    # The held resource of a `place` waits for a `commit`, for `expiry_ms` at most.
     hold: bool = False
-    refers_to: str = ""
-    own: bool = False
-    execution_id: str = ""
+    refers_to: str = ""  # the request that a commit, release or cancel is about
+    own: bool = False  # arrived through our own topic, and is answered there
+    execution_id: str = ""  # the incarnation that a fail-over is about; "" for any
 
 
 class Stage(StrEnum):
-    """Where a placement action stands."""
+    """The stages of a placement action."""
 
     RESERVING_STANDBY = "reserving-standby"  # a new place for the standby that gives way
     STOPPING_STANDBY = "stopping-standby"
@@ -217,7 +193,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StandbyPlace(Evolving):
-    """What a standby leaves to its active: the host that has its state."""
+    """The host with a standby's state, which the standby leaves to its active."""
 
     standby_id: str
     host: str
@@ -225,60 +201,53 @@ class StandbyPlace(Evolving):
 
 @dataclass(frozen=True, slots=True)
 class InFlight(Evolving):
-    """What each action has, whatever it does now.
-
-    `stopped` are the processors that were told to stop for it, and aren't known to live on.
-    `message` and `response_ms` are those of the last response that was written.
-    """
+    """The fields that every action has."""
 
     ask: PlacementAsk
+    # Processors that were stopped for it, without those known to live on.
     stopped: tuple[str, ...] = field(default=(), kw_only=True)
-    message: str = field(default="", kw_only=True)
-    response_ms: int = field(default=0, kw_only=True)
+    message: str = field(default="", kw_only=True)  # the text of the last response
+    response_ms: int = field(default=0, kw_only=True)  # the time of the last response
 
 
 @dataclass(frozen=True, slots=True)
 class Swap(InFlight):
-    """A standby gives way to its active, which runs on until then; a `Move` to its place follows.
+    """A standby gives way to its active, which runs on until then; a `Move` there follows."""
 
-    `request` is a new place for the standby. It is held before the standby is told to stop;
-    a fail-over reserves none. `source_host` is the active's.
-    """
-
-    source_host: str
+    source_host: str  # the active's host
     place: StandbyPlace
+    # A new place for the standby, held before the standby stops. None for a fail-over.
     request: ResourceRequest | None
 
     @property
     def stage(self) -> Stage:
-        """The stage that responses and views name."""
+        """Return the stage that responses and views name."""
         reserves = self.request is not None and self.request.allocated_host is None
         return Stage.RESERVING_STANDBY if reserves else Stage.STOPPING_STANDBY
 
     @property
     def chosen_host(self) -> str | None:
-        """The standby's new host, once it is held."""
+        """Return the standby's new host, once it is held."""
         return None if self.request is None else self.request.allocated_host
 
 
 @dataclass(frozen=True, slots=True)
 class Move(InFlight):
-    """A container's destination is reserved, and held for a commit if that was asked.
+    """A container's destination is reserved, and held for a commit on request.
 
-    Then the container is told to stop, and a `Start` follows. `place` is set when the
-    destination is a standby's, which has given way. `chosen_host` is the host that the
-    cluster chose for this action among several.
+    The container then stops, and a `Start` follows.
     """
 
     source_host: str
     request: ResourceRequest
+    # The place of a standby that has given way, when that is the destination.
     place: StandbyPlace | None = None
-    chosen_host: str | None = None
+    chosen_host: str | None = None  # the host that the cluster chose for this action among several
     committed: bool = False
 
     @property
     def stage(self) -> Stage:
-        """The stage that responses and views name."""
+        """Return the stage that responses and views name."""
         if self.request.allocated_host is None:
             return Stage.RESERVING
         return Stage.STOPPING if self.ask.processor_id in self.stopped else Stage.HELD
@@ -286,7 +255,7 @@ class Move(InFlight):
 
 @dataclass(frozen=True, slots=True)
 class Restart(InFlight):
-    """A container is told to stop with nothing reserved; a `Start` on its own host follows."""
+    """A container stops with nothing reserved; a `Start` on its own host follows."""
 
     source_host: str
 
@@ -295,12 +264,9 @@ class Restart(InFlight):
 
 @dataclass(frozen=True, slots=True)
 class Start(InFlight):
-    """A container that is down starts where its action, or the fail-over that it asked for, leads it.
+    """A container that is down starts where its action or its fail-over leads it."""
 
-    `source_host` is where it ran, if that is known.
-    """
-
-    source_host: str | None
+    source_host: str | None  # the host where it ran, if known
     place: StandbyPlace | None = None
     chosen_host: str | None = None
 
@@ -309,23 +275,20 @@ class Start(InFlight):
 
 @dataclass(frozen=True, slots=True)
 class Fallback(InFlight):
-    """The action has FAILED with its container down: the group is locked until that runs.
-
-    `to_source` is whether it is led back to `source_host`, else to any host.
-    """
+    """The action has FAILED with its container down: the group is locked until that runs."""
 
     source_host: str | None
-    to_source: bool
+    to_source: bool  # the destination is `source_host`, else any host
 
     @property
     def stage(self) -> Stage:
-        """The stage that responses and views name."""
+        """Return the stage that responses and views name."""
         return Stage.FALLBACK_SOURCE if self.to_source else Stage.FALLBACK_ANY
 
 
 @dataclass(frozen=True, slots=True)
 class SpinUp(InFlight):
-    """One more standby for an active; a member of the group once its `request` is held."""
+    """The start of one more standby; the standby is a member once its `request` is held."""
 
     standby_id: str
     request: ResourceRequest | None
@@ -333,28 +296,28 @@ class SpinUp(InFlight):
 
     @property
     def stage(self) -> Stage:
-        """The stage that responses and views name."""
+        """Return the stage that responses and views name."""
         return Stage.STARTING if self.request is None else Stage.RESERVING
 
 
 @dataclass(frozen=True, slots=True)
 class StopStandby(InFlight):
-    """A standby is stopped for good; `stopping_already`: it was before, for another reason."""
+    """The stop of a standby for good."""
 
     source_host: str | None
-    stopping_already: bool
+    stopping_already: bool  # the standby was being stopped before, for another reason
 
     stage: ClassVar[Stage] = Stage.STOPPING
 
 
 Moving = Swap | Move | Restart | Start
-"""What puts a container elsewhere, or starts it anew where it is."""
+"""Actions that move a container, or restart it on its host."""
 Action = Moving | Fallback | SpinUp | StopStandby
-"""The one action in flight of a group, by what it does now."""
+"""The action in flight of a group, one class per step."""
 
 
 def request_of(action: Action | None) -> ResourceRequest | None:
-    """Return what an action asks for or has reserved; its subject's own request isn't meant."""
+    """Return an action's open or held resource; the request of its processor doesn't count."""
     return action.request if isinstance(action, (Swap, Move, SpinUp)) else None
 
 
@@ -376,17 +339,14 @@ def subject_of(action: Action) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failover(Evolving):
-    """An active on its way to the host of one of its standbys, which gives way.
-
-    `tried` are the standbys whose place was sought since the active went down.
-    """
+    """An active on its way to the host of one of its standbys, which gives way."""
 
     active_id: str
     standby_id: str
     host: str
     since_ms: int
     why: str
-    tried: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()  # the standbys that it has tried to displace since it went down
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,55 +364,42 @@ class Group(Evolving):
 
 @dataclass(frozen=True, slots=True)
 class Host(Evolving):
-    """A host that an agent registered.
-
-    `registered` is whether it has with this coordinator; until it has, `silent_since_ms`
-    is when the wait for it began, and it is lost after the limit. `alive` is what was
-    last known. Two hosts of the same `fault_domain` may fail together; "" is unknown.
-    `journal` is the id of the records that its agent goes by, `boot_id` of its machine's
-    boot; "" until one has registered.
-    """
+    """A host that an agent registered."""
 
     host: str
-    alive: bool = True
-    registered: bool = True
+    alive: bool = True  # as last known
+    registered: bool = True  # with this coordinator
+    # The begin of the wait for a registration; the host is lost after the limit.
     silent_since_ms: int = 0
-    fault_domain: str = ""
-    journal: str = ""
-    boot_id: str = ""
+    fault_domain: str = ""  # hosts of one domain may fail together; "" is unknown
+    journal: str = ""  # the id of its agent's journal; "" until it has registered
+    boot_id: str = ""  # the id of its machine's boot; "" until it has registered
 
 
 @dataclass(frozen=True, slots=True)
 class Lag(Evolving):
-    """How far a standby is behind; `ready_in_ms` is a forecast, None when there is none.
-
-    It tells nothing once it is more than `good_for_ms` old.
-    """
+    """How far a standby is behind."""
 
     processor_id: str
     records: int | None
-    ready_in_ms: int | None
+    ready_in_ms: int | None  # a forecast; None when there is none
     at_ms: int
-    good_for_ms: int = GOOD_FOR_MS
+    good_for_ms: int = GOOD_FOR_MS  # an older sample is worthless
 
 
 @dataclass(frozen=True, slots=True)
 class Limits(Evolving):
-    """Bounds of a job. Times in ms; memory in MiB per container.
-
-    `host_timeout_ms`: silence after which a host is lost. `lease_bound_ms`: what is
-    added to a lease for clocks that run apart. `retry_count` failures within
-    `retry_window_ms` are flapping: the next starts pause longer.
-    """
+    """Bounds of a job. Times in ms; memory in MiB per container."""
 
     container_memory_mb: int = 384
     container_cores: int = 1
     request_timeout_ms: int = 5_000
     start_timeout_ms: int = 60_000
-    host_timeout_ms: int = 30_000
+    host_timeout_ms: int = 30_000  # silence after which a host is lost
     lease_ms: int = 30_000
-    lease_bound_ms: int = 4_000
+    lease_bound_ms: int = 4_000  # added to a lease for clocks that run apart
     fencing: Fencing = Fencing.LEASE
+    # More failures within `retry_window_ms` are flapping: the next starts pause longer.
     retry_count: int = 8
     retry_window_ms: int = 300_000
     max_concurrent_starts: int = 2
@@ -471,19 +418,7 @@ _NO_LAGS: HashTrieMap[str, Lag] = HashTrieMap()
 
 @dataclass(frozen=True, slots=True)
 class JobState(Evolving):
-    """Everything that a decision may depend on.
-
-    `uuids` maps each remembered request to its place in the order of arrival; `refused` is
-    the same for those that were answered without the reducer. Each has room of its own, so
-    that what nobody can read displaces no outcome.
-    `certificates` counts the audit records so far; `certificate_hash` is the last one's digest,
-    `certificate_at_ms` its time (0: it was written by a release before this field).
-    `grouping` is the deployment's. Incarnations with an epoch below `regrouped_epoch` are
-    of a deployment that gave the tasks to other groups: nothing starts before they have
-    ended; 0 when there are none.
-    `lags` are the newest samples; they are read again after a restart, never stored.
-    `index` finds groups by host, deadline and turn; it is derived from `groups`.
-    """
+    """Everything that a decision may depend on."""
 
     job: str
     deployment_id: str = ""
@@ -493,14 +428,20 @@ class JobState(Evolving):
     next_epoch: int = 1
     next_request: int = 1
     now_ms: int = 0
+    # Each remembered request, with its place in the order of arrival.
     uuids: HashTrieMap[str, int] = _NO_PLACES
     next_uuid: int = 0
-    certificates: int = 0
-    certificate_hash: str = ""
-    grouping: str = ""
+    certificates: int = 0  # the number of audit records so far
+    certificate_hash: str = ""  # the last audit record's digest
+    grouping: str = ""  # the deployment's grouping of tasks
+    # Incarnations below this epoch belong to a deployment with other groups of tasks: nothing
+    # starts before they have ended. 0 without any.
     regrouped_epoch: int = 0
+    # The newest samples, read again after a restart, never stored.
     lags: HashTrieMap[str, Lag] = _NO_LAGS
+    # Requests answered without the reducer. Separate, so that they displace no outcome.
     refused: HashTrieMap[str, int] = _NO_PLACES
     next_refused: int = 0
-    certificate_at_ms: int = 0
+    certificate_at_ms: int = 0  # the last audit record's time; 0 from a release before this field
+    # Finds groups by host, deadline and turn; derived from `groups`.
     index: Index = field(default=EMPTY, compare=False, repr=False)

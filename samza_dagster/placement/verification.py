@@ -1,9 +1,9 @@
-"""Judges a job's audit history without the cluster: that it is whole, and what it shows.
+"""Judges a job's audit history without the cluster: whether it is whole, and what it shows.
 
-Pure. A history may begin later than record 1, because its topic drops records by age;
-what a rule would have to know of before isn't judged then, and `complete` says so. Each
-record tells when the one before it was written, and the state when the last one was: so
-what is missing at the beginning, or altogether, is known to be old enough, or it isn't.
+Pure. A history may begin later than record 1, because its topic drops records by age. A rule
+isn't judged where it would need earlier records, and `complete` is then False. Each record has
+the time of the one before, and the state has the time of the last. So a missing record is either
+known to be old enough, or not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from samza_dagster.placement.certificates import (
 from samza_dagster.placement.state import End, Ended, Fencing, Role
 
 CLOCKS_DIFFER_MS = 3_600_000
-"""How far the clocks of a job's leaders, its brokers and a reader are taken to differ at most."""
+"""The assumed bound on the difference of the clocks of leaders, brokers and readers."""
 _LEASE_ENDED = re.compile(r"its lease ended at (-?\d+), it is (-?\d+)")
 _OF_A_START = ("predecessor", "left_behind", "grouping", "spun_up_by")
 _NEEDED = ("execution_id", "host", "processor_id", "group_id")
@@ -34,24 +34,24 @@ _NO_PREDECESSOR = "first"
 
 
 class Rule(StrEnum):
-    """What a record may break."""
+    """The rules that a record may break."""
 
     NUMBER = "number"  # counted by one, in order
     CHAIN = "chain"  # names the digest of the record before it
-    DIGEST = "digest"  # is the hash of what the record says
+    DIGEST = "digest"  # is the hash of the record's content
     RULES_VERSION = "rules-version"  # written by rules that this release knows
-    FORM = "form"  # says what a start or an end of its group's member can say
+    FORM = "form"  # has fields that a start or an end of its group's member can have
     EPOCH = "epoch"  # grows with every start of the job
     EXECUTION = "execution"  # every incarnation starts once
-    PREDECESSOR = "predecessor"  # the processor's incarnation before, as its end was recorded
-    ONE_OWNER = "one-owner"  # none starts before the one before has ended
+    PREDECESSOR = "predecessor"  # names the processor's incarnation before, by its recorded end
+    ONE_OWNER = "one-owner"  # no incarnation starts before its predecessor has ended
     REGROUPED = "regrouped"  # where tasks changed groups, none starts before the earlier have ended
     SAME_HOST = "same-host"  # no member of a group where another isn't known dead, or left behind
-    TIME = "time"  # dated after what it follows, but for how far leaders' clocks may differ
+    TIME = "time"  # dated after its predecessor, within the clocks' bound
     OTHERS = "others"  # the group's other members, as the history has them
     ENDS = "ends"  # of a known start, and once dead
     HEAD = "head"  # the last record is the one that the coordinator's state names
-    RETENTION = "retention"  # nothing is gone that is younger than what the topic keeps
+    RETENTION = "retention"  # every record that the topic still has to keep is there
 
 
 _Found = tuple[Rule, str]
@@ -59,14 +59,14 @@ _Found = tuple[Rule, str]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Number and digest of the last record, as the coordinator's state names them.
+    """Number and digest of the last record, from the coordinator's state.
 
-    `at_ms` is when it was written, by the leader's clock; None: a release that didn't
-    keep it, or a head that a person gave. Two heads of one record are equal.
+    Two heads of one record are equal.
     """
 
     number: int
     digest: str
+    # The leader's time of writing; None from a release without it, or from a person's head.
     at_ms: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class AuditViolation:
-    """The first thing that is wrong. `position` is the record's place, counted from 1."""
+    """The first violation of a history. `position` is the record's place, counted from 1."""
 
     position: int
     number: int
@@ -85,28 +85,25 @@ class AuditViolation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a history shows, up to its first violation.
-
-    `starts` counts by processor, `ways` how what they replaced had ended (a value of
-    `state.Ended`, or `first`). `head` is its last record: kept elsewhere, it tells later
-    whether the history was cut or written anew since.
-    """
+    """The content of a history up to its first violation."""
 
     records: int
     first_number: int | None
+    # The last record; kept elsewhere, it shows later whether the history was cut or rewritten.
     head: Head | None
-    starts: Mapping[str, int] = field(default_factory=dict[str, int])
+    starts: Mapping[str, int] = field(default_factory=dict[str, int])  # by processor
+    # How the replaced incarnations had ended: a value of `state.Ended`, or `first`.
     ways: Mapping[str, int] = field(default_factory=dict[str, int])
     violation: AuditViolation | None = None
 
     @property
     def ok(self) -> bool:
-        """No rule is broken."""
+        """Return whether no rule is broken."""
         return self.violation is None
 
     @property
     def complete(self) -> bool:
-        """It begins with the job's first record."""
+        """Return whether the history begins with the job's first record."""
         return self.first_number == 1
 
 
@@ -117,15 +114,15 @@ def verify(
     kept: Head | None = None,
     since_ms: int | None = None,
 ) -> Verdict:
-    """Judges a whole history, in the order in which it was recorded.
+    """Judge a whole history, in the order of its recording.
 
-    `head` is what the coordinator's state says of the last record, `kept` the head of an
-    earlier check, which has to be among the records. Without either a history that was
-    cut at its end looks like one that is younger.
+    `head` is the last record by the coordinator's state, `kept` the head of an earlier check,
+    which has to be among the records. Without either, a history that was cut at its end looks
+    like a younger one.
 
-    What was written at `since_ms` or later its topic must still have; None: how long it
-    keeps records isn't known. Then a cut beginning passes. That no record at all is left
-    of those that `head` counts passes only where all are known to be older.
+    Its topic must still have every record written at `since_ms` or later; None: the topic's
+    retention is unknown, and a cut beginning passes. An empty history passes only if all records
+    that `head` counts are known to be older.
     """
     history = _History(complete=bool(records) and records[0].number == 1)
     found = next(_violations(records, history, head, kept, since_ms), None)
@@ -146,7 +143,7 @@ def _violations(
     kept: Head | None,
     since_ms: int | None,
 ) -> Iterator[AuditViolation]:
-    """Yield what is wrong. Only the first counts: what follows takes all before it for true."""
+    """Yield the violations. Only the first counts, because later checks trust earlier records."""
     before: AuditRecord | None = None
     for position, record in enumerate(records, start=1):
         for rule, seen in (*_chain(record, before), *_form(record)):
@@ -170,7 +167,7 @@ def _violations(
 def _missing_ends(
     records: Sequence[AuditRecord], head: Head | None, since_ms: int | None
 ) -> Iterator[AuditViolation]:
-    """Yield what is missing before the first record and after the last."""
+    """Yield the records that are missing before the first and after the last."""
     first, last = records[0], Head(records[-1].number, records[-1].digest)
     at_ms = first.previous_at_ms
     if at_ms is not None and since_ms is not None and at_ms >= since_ms:
@@ -188,10 +185,8 @@ def _missing_ends(
 
 
 def _changed_since(records: Sequence[AuditRecord], kept: Head) -> Iterator[AuditViolation]:
-    """Yield that the record of an earlier check isn't there as it was.
-
-    One that is older than all that is left passes. The records are numbered without a gap.
-    """
+    """Yield a violation when the record of an earlier check is missing or changed."""
+    # A record that is older than the whole history passes. The records have no gap.
     last = records[-1].number if records else 0
     if kept.number > last:
         seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
@@ -224,7 +219,7 @@ def _chain(record: AuditRecord, before: AuditRecord | None) -> Iterator[_Found]:
 
 
 def _form(record: AuditRecord) -> Iterator[_Found]:
-    """Yield what no release would write, whatever came before."""
+    """Yield fields that no release would write, whatever came before."""
     if record.rules_version != RULES_VERSION:
         known = f"this release knows {RULES_VERSION}"
         yield Rule.RULES_VERSION, f"{record.rules_version}; {known}"
@@ -233,7 +228,7 @@ def _form(record: AuditRecord) -> Iterator[_Found]:
         wrong += [name for name in _OF_A_START if getattr(record, name)]
         if not _is_end(record.how, record.at_ms, record.evidence):
             wrong += ["how", "evidence"]
-        # A fence under way is given up where a deployment or a term has none any more.
+        # A deployment or a term without fencing gives up a fence that is under way.
         if record.how == Ended.FENCED and record.fencing != Fencing.BROKER:
             wrong += ["how", "fencing"]
     elif record.how:
@@ -249,10 +244,8 @@ def _form(record: AuditRecord) -> Iterator[_Found]:
 
 
 def _is_end(how: str, at_ms: int, evidence: str) -> bool:
-    """Return whether an incarnation ends so: in a known way, with evidence.
-
-    That of a lease is that it had run out by the time of its end.
-    """
+    """Return whether this is a known way to end, with evidence."""
+    # The evidence of a lease is that it had run out by the time of its end.
     if how != Ended.LEASE:
         return how in _WAYS and bool(evidence)
     said = _LEASE_ENDED.fullmatch(evidence)
@@ -261,7 +254,7 @@ def _is_end(how: str, at_ms: int, evidence: str) -> bool:
 
 @dataclass(slots=True)
 class _Life:
-    """One incarnation: its start, and its ends as they were recorded, by death last."""
+    """An incarnation: its start, and its ends in order, an end by death last."""
 
     start: AuditRecord
     ends: list[End] = field(default_factory=list[End])
@@ -272,24 +265,24 @@ class _Life:
 
 @dataclass(slots=True)
 class _History:
-    """What the records so far say. `complete`: it began with the job's first record."""
+    """The content of the records so far."""
 
-    complete: bool
+    complete: bool  # the history began with the job's first record
     starts: Counter[str] = field(default_factory=Counter[str])
     ways: Counter[str] = field(default_factory=Counter[str])
-    # Lives by execution id; the newest by processor; by group those that weren't seen dead; by
-    # the grouping that they were started under those that own tasks, as far as is known.
+    # Lives by execution id; the newest by processor; those not seen dead by group; those that
+    # may own tasks by the grouping of their start.
     _lives: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _newest: dict[str, _Life] = field(default_factory=dict[str, _Life])
     _undead: dict[str, dict[str, _Life]] = field(default_factory=lambda: defaultdict(dict))
     _owners: dict[str, dict[str, _Life]] = field(default_factory=lambda: defaultdict(dict))
-    # Execution id → how it ended, of those that started before the first record.
+    # Execution id → its end, for incarnations that started before the first record.
     _older_ends: dict[str, str] = field(default_factory=dict[str, str])
     _highest_epoch: int = 0
     _first_epoch: int | None = None
 
     def follow(self, record: AuditRecord) -> Iterator[_Found]:
-        """Yield what it breaks after those before it; takes it up when that is nothing."""
+        """Yield what a record breaks after its predecessors; accept it when that is nothing."""
         return self._end(record) if record.kind == Kind.END else self._start(record)
 
     def _start(self, record: AuditRecord) -> Iterator[_Found]:
@@ -327,11 +320,11 @@ class _History:
             yield Rule.PREDECESSOR, f"{named.execution_id} is named, but {never}"
         is_older = named.epoch < record.epoch
         if not is_older or not _is_end(named.how, named.at_ms, named.evidence):
-            yield Rule.PREDECESSOR, f"{_told(named)}, is named"
+            yield Rule.PREDECESSOR, f"{_describe(named)}, is named"
         yield from _time(record, named.at_ms, f"the end of {named.execution_id}")
 
     def _beside_others(self, record: AuditRecord, starts: str) -> Iterator[_Found]:
-        """Yield members of its group on its host, and what it hides or makes up of the others."""
+        """Yield members of its group on its host, and false or missing names of other members."""
         undead = self._undead[record.group_id]
         here = {
             (life.start.processor_id, execution_id): life
@@ -376,7 +369,7 @@ class _History:
                 yield Rule.ENDS, f"{execution_id} ends with {name} {now!r}, it started with {was!r}"
         yield from _once(record, life.ends[-1].how if life.ends else None)
         yield from _time(record, start.at_ms, f"the start of {life}")
-        # A lease that ends again ran anew, which none does beside a successor.
+        # A lease that ends twice was renewed in between, which can't happen beside a successor.
         if how == Ended.LEASE and newest is not life and not newest.ends:
             anew = f"ends again, it ran anew while {newest} hadn't ended"
             yield Rule.ONE_OWNER, f"the lease of {execution_id} on {record.host} {anew}"
@@ -398,14 +391,14 @@ def _successor(record: AuditRecord, before: _Life) -> Iterator[_Found]:
     if not before.ends:
         hosts = f"{record.execution_id} starts on {record.host}"
         yield Rule.ONE_OWNER, f"{hosts} while {before} hasn't ended"
-    # Seen dead later it may be named by either end; of a lease that ran anew the last one counts.
+    # An incarnation seen dead later may be named by either end; the last end by lease counts.
     by_death = [end for end in before.ends if end.how == Ended.DEAD]
     leased = [end for end in before.ends if end.how != Ended.DEAD]
     ends = [*leased[-1:], *by_death]
     if named is not None and named not in ends:
-        recorded = " | ".join(_told(end) for end in ends)
-        yield Rule.PREDECESSOR, f"{_told(named)}, is named; recorded: {recorded}"
-    # A standby that was removed, or a processor of an older deployment, comes back without one.
+        recorded = " | ".join(_describe(end) for end in ends)
+        yield Rule.PREDECESSOR, f"{_describe(named)}, is named; recorded: {recorded}"
+    # A removed standby, or a processor of an older deployment, returns without a predecessor.
     if named is None and record.role == Role.ACTIVE and not is_redeployed:
         yield Rule.PREDECESSOR, f"none is named, it was {before}"
     for end in before.ends:
@@ -413,8 +406,8 @@ def _successor(record: AuditRecord, before: _Life) -> Iterator[_Found]:
 
 
 def _once(record: AuditRecord, known: str | None) -> Iterator[_Found]:
-    # One that lost its tasks to a fence or its lease may be seen dead later, and a lease that
-    # was over runs anew while its host is back; nothing else twice.
+    # An incarnation that lost its tasks by fence or lease may be seen dead later, and a lease may
+    # be renewed when its host returns. Nothing else ends twice.
     leased = known == record.how == Ended.LEASE
     if known is not None and not leased and (known == Ended.DEAD or record.how != Ended.DEAD):
         yield Rule.ENDS, f"{record.execution_id} ends by {record.how}, it had ended by {known}"
@@ -426,6 +419,6 @@ def _time(record: AuditRecord, after_ms: int, what: str) -> Iterator[_Found]:
         yield Rule.TIME, f"{dated}, {what} {after_ms}"
 
 
-def _told(end: End) -> str:
+def _describe(end: End) -> str:
     ended = f"ended by {end.how} at {end.at_ms} ({end.evidence!r})"
     return f"{end.execution_id} on {end.host} of epoch {end.epoch}, which {ended}"

@@ -1,1 +1,1 @@
-"""The embedded default: broker, simulated hosts, demo job, load and an outside judge."""
+"""The embedded default: broker, simulated hosts, demo job, load and an independent judge."""

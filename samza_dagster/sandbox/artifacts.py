@@ -1,9 +1,9 @@
-"""The jars that the sandbox and Spark's Kafka source need, resolved once and verified.
+"""The jars of the sandbox and of Spark's Kafka source, resolved once and verified.
 
-`artifacts.toml` pins them, set by set, with SHA-256 checksums. The resolver is the Ivy
-that pyspark carries, with its own default repository. Only a jar whose checksum fits
-enters `$SAMZA_DAGSTER_HOME/artifacts/jars`, by one rename: an interrupted download is
-never taken for a whole one, and any number of processes may ask at once.
+`artifacts.toml` pins them, set by set, with SHA-256 checksums. The resolver is the Ivy of
+pyspark, with its own default repository. Only a jar with the pinned checksum enters
+`$SAMZA_DAGSTER_HOME/artifacts/jars`, by one rename: an interrupted download is never taken for a
+whole one, and several processes may resolve at once.
 
 `python -m samza_dagster.sandbox.artifacts [SET …]` resolves and prints the paths.
 """
@@ -32,7 +32,7 @@ SETS = ("kafka", "samza", "spark-kafka", "kafka-streams", "yarn", "samza-yarn", 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One pinned jar."""
+    """A pinned jar."""
 
     group: str
     name: str
@@ -41,18 +41,18 @@ class Artifact:
 
     @property
     def coordinates(self) -> str:
-        """`group:name:version`."""
+        """Return `group:name:version`."""
         return f"{self.group}:{self.name}:{self.version}"
 
     @property
     def relative_path(self) -> str:
-        """Where it lies below `jars/`; the group keeps equal names of two groups apart."""
+        """Return the path below `jars/`; the group separates equal names of two groups."""
         return f"{self.group}/{self.name}-{self.version}.jar"
 
 
 @cache
 def manifest() -> dict[str, tuple[Artifact, ...]]:
-    """The pinned jars by set, in class path order."""
+    """Return the pinned jars by set, in class path order."""
     data = tomllib.loads(files("samza_dagster.sandbox").joinpath("artifacts.toml").read_text())
     return {name: tuple(_artifact(key, data[name][key]) for key in data[name]) for name in SETS}
 
@@ -65,12 +65,14 @@ def _artifact(coordinates: str, sha256: str) -> Artifact:
 def jar_paths(
     set_name: str, *, tell: Callable[[str], None] = lambda _: None, verify: bool = False
 ) -> tuple[Path, ...]:
-    """The jars of a set, absolute and in class path order; resolves those that are missing.
+    """Return the absolute paths of a set's jars in class path order; resolve missing jars.
 
-    With all of them here it reads no network and no jar; `tell` is told of each tenth that came.
-    With `verify` it reads each (0.1 s for 130 MB), and one that was damaged since it came is missing.
+    If all exist, this reads no network and no jar; `tell` gets a line for every tenth jar. With
+    `verify` it reads each jar (0.1 s for 130 MB), and a damaged one counts as missing.
+
     Raises `InvalidInput` for an unknown set, `MissingPrerequisite` without pyspark or Java,
-    `Unreachable` when the repository doesn't answer, `ActionFailed` when a jar isn't the pinned one.
+    `Unreachable` when the repository doesn't answer, `ActionFailed` when a jar isn't the pinned
+    one.
     """
     if set_name not in SETS:
         raise InvalidInput(f"the jars of {set_name!r}", seen="no such set", fix=f"one of {SETS}")
@@ -92,7 +94,7 @@ def jar_paths(
 
 
 def class_path(set_name: str) -> str:
-    """`jar_paths` as one `-cp` argument."""
+    """Return `jar_paths` as one `-cp` argument."""
     return os.pathsep.join(map(str, jar_paths(set_name)))
 
 
@@ -107,7 +109,8 @@ def _exclusive(lock: Path) -> Generator[None]:
 def _resolve(
     set_name: str, missing: Sequence[Artifact], root: Path, tell: Callable[[str], None]
 ) -> None:
-    """Brings them; the caller holds the lock. Another may have brought all before."""
+    """Download the missing jars; the caller holds the lock."""
+    # Another process may have downloaded all of them before.
     if not missing:
         return
     wanted = len(manifest()[set_name])
@@ -120,7 +123,7 @@ def _resolve(
             tell(f"{done} of {wanted} jars of {set_name}")
 
     stage = root / "stage"
-    shutil.rmtree(stage, ignore_errors=True)  # what an earlier, killed run left
+    shutil.rmtree(stage, ignore_errors=True)  # remains of a killed run
     try:
         ivy.retrieve([(a.group, a.name, a.version) for a in missing], stage, arrived)
         for artifact in missing:
@@ -154,7 +157,7 @@ def _sha256(path: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Resolves the named sets (all without a name) and prints their paths."""
+    """Resolve the named sets (all without a name) and print their paths."""
     try:
         for set_name in arguments or SETS:
             paths = jar_paths(set_name, tell=lambda line: print(line, file=sys.stderr))

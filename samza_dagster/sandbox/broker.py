@@ -1,4 +1,4 @@
-"""One Kafka broker (KRaft, controller and broker in one) on loopback and free ports."""
+"""A Kafka broker (KRaft, controller and broker in one) on loopback and free ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from samza_dagster.sandbox.process import ProcessRecord
 
 BROKER = "broker"
 _ATTEMPTS = 5
-"""How often a start looks for other ports than those that were taken meanwhile."""
+"""Most attempts of a start to find free ports."""
 _START_S = 60.0
 _ARCHIVE_DRAFT = "classes.jsa"
 _ARCHIVE_TARGET = "classes.target"
@@ -45,26 +45,22 @@ _QUIET = (
 
 @dataclass(frozen=True)
 class Seat:
-    """One node's place in a cluster of `nodes`: its id and ports, and what all of them share.
-
-    `voters` is `controller.quorum.voters`, with every node in it.
-    """
+    """The place of a node in a cluster of `nodes`: its id and ports, and the shared settings."""
 
     node_id: int
     nodes: int
     ports: tuple[int, ...]
-    voters: str
+    voters: str  # `controller.quorum.voters`, with every node in it
     cluster_id: str
 
 
 class Broker:
-    """A broker whose data lives in `directory`; `settings` are added to its properties.
+    """A broker with its data in `directory`; `settings` are added to its properties.
 
-    Alone it is its own controller; with a `seat` it is one node of a cluster (`Brokers`).
-
-    With `authorizer` it has a second listener, for clients that log in. With `job_address`
-    (`host:port` of a forwarder) it has one for the job's own clients, which are told that
-    address and no other. Started again after `close` it keeps its ports and its data.
+    Alone it is its own controller; with a `seat` it is a node of a cluster (`Brokers`). With
+    `authorizer` it has a second listener, for clients that log in. With `job_address`
+    (`host:port` of a forwarder) it has a listener for the job's own clients, which advertises
+    that address alone. A restart after `close` keeps ports and data.
     """
 
     def __init__(
@@ -88,24 +84,24 @@ class Broker:
 
     @property
     def node_id(self) -> int:
-        """`node.id`, as a partition's leader and replicas name it."""
+        """Return `node.id`, the name of the node in a partition's leader and replicas."""
         return 1 if self._seat is None else self._seat.node_id
 
     @property
     def role(self) -> str:
-        """What its process is called in the record of a sandbox."""
+        """Return the role of its process in a sandbox's record."""
         return BROKER if self._seat is None else f"{BROKER}-{self.node_id}"
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:<port>`; known once started."""
+        """Return `127.0.0.1:<port>`; known once started."""
         if self._ports is None:
             raise ActionFailed("the broker's address", seen="it wasn't started")
         return f"{LOOPBACK}:{self._ports[0]}"
 
     @property
     def sasl_servers(self) -> str:
-        """The address for clients that log in; known once started, with an authorizer alone."""
+        """Return the address for logins; known once started, with an authorizer alone."""
         if self._ports is None or not self._authorizer:
             raise ActionFailed(
                 "the broker's address for logins", seen="it wasn't started, or has no authorizer"
@@ -114,34 +110,34 @@ class Broker:
 
     @property
     def job_servers(self) -> str:
-        """Where the job's coordinator and containers find it; known once started."""
+        """Return the address for the job's coordinator and containers; known once started."""
         own = self.sasl_servers if self._authorizer else self.bootstrap_servers
         return self._job_address or own
 
     @property
     def pid(self) -> int:
-        """Id of the broker's process."""
+        """Return the id of the broker's process."""
         return self.process.pid
 
     @property
     def process(self) -> ProcessRecord:
-        """The broker's process, for the record."""
+        """Return the broker's process, for the record."""
         if self._process is None:
             raise ActionFailed("the broker's process", seen="it wasn't started")
         return self._process
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """Return the file of its output."""
         return self.directory / "broker.log"
 
     def start(self) -> Self:
-        """Starts it and waits until it answers a metadata request.
+        """Start the broker and wait until it answers a metadata request.
 
-        Ports that are taken meanwhile are replaced by others, those of a seat never. A node
-        answers with a majority of its cluster alone: `launch` doesn't wait. Raises `DeadlineExceeded`
-        after a minute, `ActionFailed` with the end of its log when it ended early,
-        `MissingPrerequisite` without Java or when a port to be kept is taken.
+        It replaces ports that were taken meanwhile, except those of a seat. A node answers only
+        with a majority of its cluster, so `launch` doesn't wait. Raises `DeadlineExceeded` after
+        a minute, `ActionFailed` with the end of its log when it ended early,
+        `MissingPrerequisite` without Java or when a fixed port is taken.
         """
         start_all((self,), self._on_other_ports if self._ports is None else None)
         return self
@@ -152,20 +148,21 @@ class Broker:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """For clients, of its controller, for logins, for the job, as far as it has them; once started."""
+        """Return its ports for clients, controller, logins and the job, as far as it has them."""
+        # Empty before the first start.
         return self._ports or ()
 
     def taken_ports(self) -> tuple[int, ...]:
-        """Those of its ports that somebody listens at: another process, while it is ended."""
+        """Return its ports at which a process listens: another one, when this broker has ended."""
         return tuple(filter(is_taken, self.ports))
 
-    def tell_to_end(self) -> None:
-        """Tells its process to end, if it runs, without waiting; `close` does that."""
+    def terminate(self) -> None:
+        """Send SIGTERM to its process, if it runs, without a wait; `close` waits."""
         if self._process is not None:
             self._process.send(signal.SIGTERM)
 
     def close(self, grace_s: float = 20.0) -> None:
-        """Ends it and confirms that it's gone; the first one leaves a class archive behind."""
+        """End the broker and confirm its end; the first broker leaves a class archive."""
         record, self._process = self._process, None
         if record is None:
             return
@@ -179,7 +176,7 @@ class Broker:
         self.close()
 
     def launch(self) -> None:
-        """Starts its process without waiting, at free ports once and at the same ever after."""
+        """Start its process without a wait, at free ports the first time and the same later."""
         ports = self._ports
         if ports is None:
             wanted = ports_of_one(authorizer=self._authorizer, job_address=self._job_address)
@@ -217,11 +214,9 @@ class Broker:
         return archive.write_options(self.directory / _ARCHIVE_DRAFT)
 
     def _format(self, java: Java, jars: tuple[Path, ...], properties: Path) -> str:
-        """Formats the data directory once; returns the cluster's id.
-
-        Kafka's tool is asked once per Java and Kafka: what it writes beside our own
-        ids (the feature levels of a new cluster) is kept and laid into later ones.
-        """
+        """Format the data directory once; return the cluster's id."""
+        # Kafka's tool runs once per Java and Kafka: its other output (the feature levels of a new
+        # cluster) is kept and copied into later clusters.
         data = self.directory / "data"
         marker = data / "meta.properties"
         if not marker.is_file():
@@ -254,7 +249,7 @@ class Broker:
             raise ActionFailed("format the broker's data", seen=process.log_tail(self.log))
 
     def wait_until_ready(self, nodes: int = 1) -> None:
-        """Waits until it takes requests and knows so many nodes; raises as `start` does."""
+        """Wait until it answers and knows `nodes` nodes; raise as `start` does."""
         deadline = time.monotonic() + _START_S
         with kafka_client.admin(self.bootstrap_servers) as admin:
             while time.monotonic() < deadline:
@@ -280,10 +275,10 @@ class Broker:
 
 
 def start_all(nodes: Sequence[Broker], again: Callable[[], Sequence[Broker]] | None) -> None:
-    """Starts the nodes of one cluster at once; returns when each answers and knows all the others.
+    """Start the nodes of one cluster at once; return when each answers and knows all others.
 
-    `again` gives them other ports where theirs were taken meanwhile; None: they keep them. Raises
-    as `Broker.start` does; none is left running then.
+    `again` returns nodes with other ports if theirs were taken; None: the ports stay. Raises as
+    `Broker.start` does; no node is left running then.
     """
     for further in reversed(range(_ATTEMPTS)):
         try:
@@ -309,12 +304,12 @@ def start_all(nodes: Sequence[Broker], again: Callable[[], Sequence[Broker]] | N
 
 
 def ports_of_one(*, authorizer: bool, job_address: str) -> int:
-    """How many ports one broker listens at: for clients, its controller, logins, the job."""
+    """Return the number of one broker's ports: for clients, its controller, logins, the job."""
     return 2 + authorizer + bool(job_address)
 
 
 def keep_archive(directory: Path) -> None:
-    """Keeps the class archive that the broker of `directory` wrote as it ended by itself."""
+    """Keep the class archive that the broker of `directory` wrote at its end."""
     try:
         target = Path((directory / _ARCHIVE_TARGET).read_text())
     except FileNotFoundError:
@@ -323,7 +318,7 @@ def keep_archive(directory: Path) -> None:
 
 
 def short_uuid() -> str:
-    """A random UUID as Kafka writes it: 22 URL-safe base64 characters, none leading with `-`."""
+    """Return a random UUID in Kafka's form: 22 URL-safe base64 characters without a leading `-`."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,9 +1,9 @@
-"""Who wrote what, by the broker's own files: each batch names the producer that it is from.
+"""Finds the writers of a partition by the broker's own files: each batch names its producer.
 
-A container has one producer a system, with an id of its own (idempotence is on). A
-changelog's partition has one writer at a time, so the batches of one producer form one
-run there: one that comes back after another has written was a second owner. An output's
-partition has the writers of several actives; of each active the same holds there (`owners`).
+A container has one producer per system, with an id of its own (idempotence is on). A changelog's
+partition has one writer at a time, so the batches of one producer form one run there. A producer
+that returns after another has written was a second owner. An output's partition has the writers
+of several actives; the same holds there for each active (`owners`).
 """
 
 from __future__ import annotations
@@ -20,39 +20,36 @@ _LOG_APPEND_TIME = 0x08
 
 
 class RecordBatch(NamedTuple):
-    """One batch of a partition's log; `at_ms` is its newest record's time.
-
-    `by_broker`: the broker dated it as it appended it; else the producer did, before it sent it.
-    """
+    """A batch of a partition's log."""
 
     first_offset: int
     next_offset: int
     producer_id: int
-    at_ms: int
+    at_ms: int  # the time of its newest record
+    # The broker dated it at the append; otherwise the producer did, before it sent it.
     by_broker: bool = False
 
 
 class Overlap(NamedTuple):
-    """Two owners: `producer_id` wrote at `offset` what was `other`'s to write; `how` it shows.
+    """Two owners: `producer_id` wrote at `offset` although `other` owned the partition then.
 
-    `other` is -1 where no batch names it. From `from_ms` to `to_ms` batches came that weren't
-    their writer's to write: `producer_id`'s own, or `other`'s where `producer_id` is the
-    successor, which comes back because the other was there.
+    Between `from_ms` and `to_ms` the log has batches without a right: `producer_id`'s own, or
+    `other`'s when `producer_id` is the successor, which returns because the other was there.
     """
 
     topic: str
     partition: int
     offset: int
     producer_id: int
-    other: int
+    other: int  # -1 when no batch names it
     at_ms: int
     from_ms: int
     to_ms: int
-    how: str = "came back after the other had written"
+    how: str = "came back after the other had written"  # the sign by which it shows
 
 
 def batches(data: Path, topic: str, partition: int) -> list[RecordBatch]:
-    """A partition as the broker whose data this is has it on disk, whole batches alone."""
+    """Return a partition's whole batches from the data directory of a broker."""
     found: list[RecordBatch] = []
     for segment in sorted((data / f"{topic}-{partition}").glob("*.log")):
         found += parse(segment.read_bytes())
@@ -60,7 +57,7 @@ def batches(data: Path, topic: str, partition: int) -> list[RecordBatch]:
 
 
 def parse(data: bytes) -> list[RecordBatch]:
-    """The batches of one segment; a last one that isn't whole yet is left out."""
+    """Return the batches of one segment, without an incomplete last one."""
     found: list[RecordBatch] = []
     at = 0
     while at + _HEADER.size <= len(data):
@@ -79,16 +76,14 @@ def parse(data: bytes) -> list[RecordBatch]:
 
 
 def next_owner_ms(log: Sequence[RecordBatch], after_ms: int) -> int | None:
-    """When somebody wrote for the first time who hadn't by `after_ms`; None while nobody has."""
+    """Return when a producer that was new after `after_ms` first wrote; None without any."""
     known = {batch.producer_id for batch in log if batch.at_ms <= after_ms}
     return next((each.at_ms for each in log if each.producer_id not in known), None)
 
 
 def overlaps(topic: str, partition: int, log: Sequence[RecordBatch]) -> list[Overlap]:
-    """Each return of a producer after another had written; empty when there was one owner.
-
-    Of the two the one that came first into the log had no right to write any more.
-    """
+    """Return each return of a producer after another had written; empty with one owner."""
+    # The producer that came first into the log had lost its right.
     found: list[Overlap] = []
     came: dict[int, int] = {}
     before: list[RecordBatch] = []

@@ -9,20 +9,20 @@ from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.properties import filled_in
 
 ADMIN = "samza-dagster-coordinator"
-"""The user that the coordinator logs in as where there is an authorizer; it may do everything."""
+"""The coordinator's user under an authorizer; it may do everything."""
 MECHANISM = "SCRAM-SHA-256"
-"""The cheaper of the two: a container logs in a dozen times as it starts."""
+"""The cheaper SCRAM, because a container logs in a dozen times at its start."""
 JOB_LISTENER = "JOB"
-"""Of the job's own clients, where something forwards what they and the broker send."""
+"""The listener of the job's own clients behind a forwarder."""
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
 def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict[str, str]:
-    """What adds logins and rights: a second listener with SCRAM, and Kafka's own authorizer.
+    """Return the settings for logins and rights: a second listener with SCRAM, and an authorizer.
 
-    Whoever comes by the listener without a login may do everything, so that any client on
-    this machine goes on without one; who logs in may do what rules allow, the coordinator
+    Clients at the listener without a login may do everything, so any client on this machine works
+    without one. Clients that log in may do what the rules allow; the coordinator may do
     everything.
     """
     listeners = f"PLAINTEXT://{LOOPBACK}:{port},SASL_PLAINTEXT://{LOOPBACK}:{sasl_port}"
@@ -38,7 +38,7 @@ def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict
 
 
 def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, str]:
-    """`server.properties` of a single node."""
+    """Return `server.properties` of a single node."""
     return filled_in(
         "broker.properties",
         loopback=LOOPBACK,
@@ -49,11 +49,9 @@ def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, st
 
 
 def cluster_settings(node_id: int, nodes: int, voters: str) -> dict[str, str]:
-    """What makes it one of `nodes`: controllers in a quorum, and Kafka's own topics on all.
-
-    `default.replication.factor` and `min.insync.replicas` stay at the 1 that Kafka ships,
-    so that whoever relies on them shows.
-    """
+    """Return the settings of one of `nodes`: a quorum of controllers, Kafka's own topics on all."""
+    # `default.replication.factor` and `min.insync.replicas` stay at Kafka's default of 1, so that
+    # code that relies on them shows.
     copies = str(min(3, nodes))
     in_sync = str(max(1, min(3, nodes) - 1))
     return {
@@ -68,10 +66,8 @@ def cluster_settings(node_id: int, nodes: int, voters: str) -> dict[str, str]:
 
 
 def job_listener_settings(settings: Mapping[str, str], port: int, address: str) -> dict[str, str]:
-    """What adds `JOB`, a listener at `port` that tells its clients `address`, to `settings`.
-
-    Where there is an authorizer they have to log in, as at the listener without a forwarder.
-    """
+    """Return the settings that add `JOB`, a listener at `port` that advertises `address`."""
+    # Under an authorizer its clients have to log in, as at the listener without a forwarder.
     fenced = "authorizer.class.name" in settings
     protocol = "SASL_PLAINTEXT" if fenced else "PLAINTEXT"
     return {

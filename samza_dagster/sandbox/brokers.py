@@ -15,15 +15,15 @@ from samza_dagster.sandbox.process import ProcessRecord
 
 _FULL = "No space left on device"
 _LINES = 200
-"""Of a log: a broker on a full disk says so well before its last line."""
+"""Lines of a log to search: a broker on a full disk logs that well before its last line."""
 
 
 class Brokers:
-    """`count` brokers below `directory`; one alone lives in `directory` itself.
+    """`count` brokers below `directory`; a single one has `directory` itself.
 
-    `nodes[i]` has node id `i + 1` and is started, ended and started again by itself: it
-    keeps its ports, and gets the cluster's id also where its data directory was emptied.
-    `job_address` has one address for each, separated by commas; else see `Broker`.
+    `nodes[i]` has node id `i + 1`. Each node starts and ends by itself: it keeps its ports, and
+    gets the cluster's id also after its data directory was emptied. `job_address` has an address
+    for each node, separated by commas; for the rest see `Broker`.
     """
 
     def __init__(
@@ -51,35 +51,35 @@ class Brokers:
 
         self._broker = broker
         self._started = False
-        self.nodes: tuple[Broker, ...] = self._seated()
+        self.nodes: tuple[Broker, ...] = self._new_nodes()
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all, separated by commas."""
+        """Return the addresses of all nodes, separated by commas."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     @property
     def sasl_servers(self) -> str:
-        """Addresses of all for clients that log in; with an authorizer alone."""
+        """Return the addresses for clients that log in; with an authorizer alone."""
         return ",".join(node.sasl_servers for node in self.nodes)
 
     @property
     def job_servers(self) -> str:
-        """Where the job's coordinator and containers find them."""
+        """Return the addresses for the job's coordinator and containers."""
         return ",".join(node.job_servers for node in self.nodes)
 
     def start(self) -> Self:
-        """Starts all at once and waits until each answers and knows all the others.
+        """Start all nodes at once and wait until each answers and knows all others.
 
-        The first start looks for other ports than those that were taken meanwhile. Raises
-        as `Broker.start` does; none is left running then.
+        The first start replaces ports that were taken meanwhile. Raises as `Broker.start` does;
+        no node is left running then.
         """
         start_all(self.nodes, None if self._started else self._anew)
         self._started = True
         return self
 
-    def need(self) -> None:
-        """Raises `ActionFailed`, with what its log says, when one has ended by itself."""
+    def require_running(self) -> None:
+        """Raise `ActionFailed`, with the end of its log, when a node has ended by itself."""
         for node in self.nodes:
             if node.process.is_alive:
                 continue
@@ -90,11 +90,11 @@ class Brokers:
             raise ActionFailed(asked, seen=process.log_tail(node.log, 3), fix=f"see {node.log}")
 
     def close(self, grace_s: float = 20.0) -> None:
-        """Ends all at once and confirms that they are gone; killed after `grace_s`."""
+        """End all nodes at once and confirm their end; kill them after `grace_s`."""
         deadline = time.monotonic() + grace_s
         if grace_s > 0:
             for node in self.nodes:
-                node.tell_to_end()
+                node.terminate()
         for node in self.nodes:
             node.close(max(0.0, deadline - time.monotonic()))
 
@@ -105,11 +105,11 @@ class Brokers:
         self.close()
 
     def _anew(self) -> tuple[Broker, ...]:
-        self.nodes = self._seated()
+        self.nodes = self._new_nodes()
         return self.nodes
 
-    def _seated(self) -> tuple[Broker, ...]:
-        """As many that were never started, each with ports that were free a moment ago."""
+    def _new_nodes(self) -> tuple[Broker, ...]:
+        """Return nodes that were never started, each with ports that were free a moment ago."""
         each = ports_of_one(authorizer=self._authorizer, job_address=self._job_addresses[0])
         if self._count == 1:
             return (self._broker("", None, self._job_addresses[0]),)
@@ -124,6 +124,6 @@ class Brokers:
 
 
 def directories(directory: Path) -> tuple[Path, ...]:
-    """Where the brokers below `directory` live, by what one or several have left there."""
+    """Return the directories of the brokers below `directory`, by their files."""
     several = sorted(path.parent for path in directory.glob("[0-9]*/server.properties"))
     return (*several, directory)

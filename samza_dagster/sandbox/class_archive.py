@@ -1,8 +1,8 @@
 """Class archives (AppCDS): a JVM that maps its classes starts in about half the time.
 
-An archive fits one Java and one class path. A JVM writes it as it ends
-(`-XX:ArchiveClassesAtExit`); later ones name it. A JVM ignores an archive that doesn't
-fit. One that was cut since, it maps and ends with SIGBUS.
+An archive fits one Java and one class path. A JVM writes it at its end
+(`-XX:ArchiveClassesAtExit`), and later ones name it. A JVM ignores an archive that doesn't fit.
+It maps a truncated one and ends with SIGBUS.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from samza_dagster.sandbox.java_check import Java
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """Where the archive of (Java, class path) lies, whether it exists or not."""
+    """The path of the archive of (Java, class path); the archive may not exist yet."""
 
     path: Path
 
     @classmethod
     def of(cls, name: str, java: Java, jars: tuple[Path, ...]) -> ClassArchive:
-        """The archive below `$SAMZA_DAGSTER_HOME/artifacts` for these jars.
-
-        The JVM checks path, size and time of each jar, so they are part of the name.
-        """
+        """Return the archive below `$SAMZA_DAGSTER_HOME/artifacts` for these jars."""
+        # The JVM checks path, size and time of each jar, so they are part of the name.
         digest = hashlib.sha256(f"{java.version}\n{java.program.resolve()}".encode())
         for jar in jars:
             status = jar.stat()
@@ -38,11 +36,11 @@ class ClassArchive:
 
     @property
     def exists(self) -> bool:
-        """A whole archive is there: it comes into being by a rename."""
+        """Return whether a whole archive is there; it appears by a rename."""
         return self.path.is_file()
 
     def use_options(self) -> tuple[str, ...]:
-        """JVM options that use the archive, none while there is none."""
+        """Return the JVM options that use the archive; none without one."""
         if not self.exists:
             return ()
         return (
@@ -53,13 +51,13 @@ class ClassArchive:
         )
 
     def write_options(self, draft: Path) -> tuple[str, ...]:
-        """JVM options that write a draft of the archive as the JVM ends."""
+        """Return the JVM options that write a draft of the archive at the JVM's end."""
         return (f"-XX:ArchiveClassesAtExit={draft}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
     def accept(self, draft: Path) -> bool:
-        """Makes a draft the archive, unless there is none or an archive exists by now.
+        """Make a draft the archive, unless there is none or an archive exists by now.
 
-        Only for a JVM that ended by itself: one that was killed may have left half of it.
+        Only for a JVM that ended by itself: a killed one may have left half of the draft.
         """
         if self.exists or not draft.is_file():
             return False
@@ -69,7 +67,7 @@ class ClassArchive:
 
 
 def keep_file(source: Path, target: Path) -> None:
-    """Copies a file to where it is kept: there it is whole or absent, also after a power failure."""
+    """Copy a file so that the target is whole or absent, also after a power failure."""
     target.parent.mkdir(parents=True, exist_ok=True)
     copy = target.with_suffix(f".{os.getpid()}.draft")
     shutil.copyfile(source, copy)

@@ -22,7 +22,7 @@ from samza_dagster.sandbox.lifecycle import (
     SAMZAS,
     Options,
     Sandbox,
-    asked_resource_manager,
+    resource_manager_of,
 )
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
@@ -133,7 +133,7 @@ def up(
             time.sleep(1)
     except KeyboardInterrupt:
         _down(box)
-        sys.exit(_INTERRUPTED)  # the one document on stdout was the status
+        sys.exit(_INTERRUPTED)  # stdout has one document, the status
     _down(box)
 
 
@@ -203,9 +203,7 @@ def down(name: str, every: bool, as_json: bool) -> None:
         box = Sandbox(each)
         try:
             if box.registry.live():
-                click.echo(
-                    f"ending {each} …", err=True
-                )  # containers may wait for a broker that is gone
+                click.echo(f"ending {each} …", err=True)  # containers may wait for a lost broker
             ended[each] = box.down()
         except SamzaDagsterError as error:
             if not every:
@@ -264,7 +262,7 @@ def execute(name: str, command: tuple[str, ...]) -> None:
 
 
 def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
-    """The job for the other commands, and its Dagster, once there is one, for those that read runs."""
+    """Return `export` lines for the job, and for the sandbox's Dagster once it exists."""
     if not facts["bootstrap_servers"]:
         up = f"samza-dagster sandbox up --name {facts['name']} --detach"
         remains = f"samza-dagster sandbox down --name {facts['name']}, then {up}"
@@ -276,7 +274,7 @@ def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
         )
     values = demo_job.environment(
         facts["bootstrap_servers"],
-        yarn_resource_manager=asked_resource_manager(facts),
+        yarn_resource_manager=resource_manager_of(facts),
         zookeeper=facts["zookeeper"] or "",
     )
     if (dagster_home / "dagster.yaml").is_file():
@@ -311,11 +309,11 @@ def _describe(facts: dict[str, Any]) -> str:
 
 
 def _tasks_of(processor: dict[str, Any]) -> str:
-    """Of a standalone one."""
+    """Return a standalone processor's tasks as text."""
     return ", ".join((*processor["active_tasks"], *processor["standby_tasks"])) or "no task"
 
 
 def _cockpit_of(facts: dict[str, Any]) -> str:
-    """The one command that opens it."""
+    """Return the command that opens Dagster on the sandbox."""
     name = "" if facts["name"] == "default" else f" --name {facts['name']}"
     return f"samza-dagster sandbox dagster{name}" if facts["state"] == "up" else "-"

@@ -1,4 +1,4 @@
-"""The sandbox's job coordinator: a process of its own, and its `/status` read from outside."""
+"""The sandbox's job coordinator: a process of its own, and its `/status` over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLE = "coordinator"
 
 
 class CoordinatorFiles:
-    """What coordinator and agents share, below one directory; the token is the owner's alone to read."""
+    """The files that coordinator and agents share, below one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -31,27 +31,28 @@ class CoordinatorFiles:
         self.launch = directory / "launch.json"
         self.token = directory / "token"
         self.url = directory / "coordinator.url"
-        """Where the leading coordinator writes its URL."""
+        """The leading coordinator writes its URL here."""
         self.log = directory / "coordinator.log"
         self.logins = LoginFiles(directory)
-        """Of the coordinator at the broker; written where that has an authorizer."""
+        """The coordinator's login at a broker with an authorizer."""
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
-        """Writes config and template, and a token when there is none yet."""
+        """Write config and template, and a token when there is none yet."""
+        # The token is readable by its owner alone.
         self.write_job(config, launch)
         if not self.token.exists():
             self.token.touch(mode=0o600)
             self.token.write_text(secrets.token_urlsafe(32))
 
     def write_job(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
-        """Writes config and template alone."""
+        """Write config and template alone."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
         launch.write(self.launch)
 
     @property
     def arguments(self) -> list[str]:
-        """Of `samza-dagster coordinator run`."""
+        """Return the arguments of `samza-dagster coordinator run`."""
         return [
             *("--config", str(self.config), "--launch", str(self.launch)),
             *("--token-file", str(self.token), "--url-file", str(self.url)),
@@ -59,7 +60,7 @@ class CoordinatorFiles:
 
     @property
     def command(self) -> list[str]:
-        """What runs the coordinator."""
+        """Return the command that runs the coordinator."""
         return [
             sys.executable,
             "-m",
@@ -71,30 +72,30 @@ class CoordinatorFiles:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of its process: with its login at the broker, where it has one."""
+        """Return the environment of its process, with its login at the broker if it has one."""
         login = self.logins.client_config
         own = {CLIENT_CONFIG: str(login)} if login.exists() else {}
         return {**os.environ, **own}
 
     def start(self, *, on_spawn: Callable[[ProcessRecord], None] | None = None) -> ProcessRecord:
-        """Starts the coordinator; a second one takes over from the first."""
+        """Start the coordinator; a second one takes over from the first."""
         return process.spawn(
             ROLE, self.command, log=self.log, environment=self.environment, on_spawn=on_spawn
         )
 
     def read_token(self) -> str:
-        """The agents' token; raises `OSError`."""
+        """Return the agents' token; raise `OSError`."""
         return self.token.read_text().strip()
 
     def coordinator_url(self) -> str | None:
-        """The URL that the last leader wrote, if any did."""
+        """Return the URL that the last leader wrote, if any did."""
         try:
             return self.url.read_text().strip() or None
         except OSError:
             return None
 
     def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
-        """The leader's `GET /status`; raises `Unreachable`."""
+        """Return the leader's `GET /status`; raise `Unreachable`."""
         url = self.coordinator_url()
         if url is None:
             raise Unreachable(

@@ -1,4 +1,4 @@
-"""Runs of a Dagster that is up: launched, cancelled and waited for over GraphQL."""
+"""Runs of a running Dagster: launches, terminates and awaits them over GraphQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL_S = 1.0
 class DagsterRuns:
     """The runs of one code location; `url` is the web server's.
 
-    Every call raises `Unreachable` when nobody answers.
+    Every call raises `Unreachable` when the web server doesn't answer.
     """
 
     def __init__(self, url: str, location: str, repository: str = "__repository__") -> None:
@@ -30,7 +30,7 @@ class DagsterRuns:
         run_config: Mapping[str, Any] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> str:
-        """Launches a run and returns its id; raises `InvalidInput` with Dagster's reason."""
+        """Launch a run and return its id; raise `InvalidInput` with Dagster's reason."""
         params = {
             "selector": {
                 "jobName": job_name,
@@ -43,10 +43,10 @@ class DagsterRuns:
             },
         }
         answer = graphql.run(self._url, "Launch", {"params": params})["launchRun"]
-        return graphql.launched(answer, f"launch job {job_name}")
+        return graphql.run_id_of(answer, f"launch job {job_name}")
 
     def switch_on(self, schedule: str) -> None:
-        """Lets a schedule tick; raises `InvalidInput` with Dagster's reason."""
+        """Start a schedule; raise `InvalidInput` with Dagster's reason."""
         selector = {
             "scheduleName": schedule,
             "repositoryName": self._repository,
@@ -57,13 +57,13 @@ class DagsterRuns:
             raise InvalidInput(f"switch on schedule {schedule}", seen=str(answer["message"]))
 
     def terminate(self, run_id: str) -> None:
-        """Asks for a run to be cancelled."""
+        """Request the termination of a run."""
         graphql.run(self._url, "Terminate", {"runId": run_id})
 
     def wait(self, run_id: str, *, timeout_s: float = 300) -> str:
-        """The final status of a run: SUCCESS, FAILURE or CANCELED.
+        """Return the final status of a run: SUCCESS, FAILURE or CANCELED.
 
-        Raises `DeadlineExceeded` after `timeout_s`; the run goes on.
+        Raises `DeadlineExceeded` after `timeout_s`; the run continues.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -78,5 +78,5 @@ class DagsterRuns:
             time.sleep(_POLL_S)
 
     def run_url(self, run_id: str) -> str:
-        """The page of a run."""
+        """Return the page of a run."""
         return f"{self._url}/runs/{run_id}"

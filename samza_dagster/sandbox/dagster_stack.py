@@ -1,7 +1,7 @@
-"""Dagster as the sandbox runs it: a code server, a web server and a daemon.
+"""Dagster on a sandbox: a code server, a web server and a daemon.
 
-The three start at once and share one code server. `dagster dev` starts them one after
-another, and was slower to be ready.
+The three start at once and share one code server. `dagster dev` starts them one after another,
+and was slower to be ready.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _STOP_S = 30.0
 _LAST_ERRORS = 5
 _ROLES = ("code-server", "webserver", "daemon")
 PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "60"}
-"""The code server answers a launch when the run's worker has imported everything: where the
-machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile. A sensor
-would have as long if nothing were said of it, and one that hangs would hold its thread."""
+"""The code server answers a launch after the run's worker has imported everything. On a busy
+machine that takes longer than Dagster's 60 s, and Dagster fails the run meanwhile. Sensors have a
+limit of their own, because a sensor that hangs would hold its thread."""
 CODE_SERVER_THREADS = 48
-"""What the sensors of 16 Samza jobs may hold, by `dagster.yaml`, and what starts runs and answers
-the web server. Dagster's own default is four more than processors."""
+"""Threads for the sensors of 16 Samza jobs, by `dagster.yaml`, for launches and for the web
+server. Dagster's own default is four more than processors."""
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -49,8 +49,8 @@ class DagsterStack:
     """A running Dagster on one DAGSTER_HOME.
 
     `home` gets a `dagster.yaml` on SQLite if it has none. `definitions` is a Python file, which
-    names its code location where no `location` is given. `env` is added to this process's
-    environment for all three and so for the runs.
+    names its code location unless `location` does. `env` is added to this process's environment
+    for all three processes, and so for the runs.
     """
 
     def __init__(
@@ -75,29 +75,29 @@ class DagsterStack:
 
     @property
     def url(self) -> str:
-        """Where the UI is: under a path where Dagster's own variable says so."""
+        """Return the URL of the UI, with the path prefix of Dagster's own variable."""
         path = self._environment.get("DAGSTER_WEBSERVER_PATH_PREFIX", "")
         return f"http://{LOOPBACK}:{self.port}{path}"
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids by name, while they run."""
+        """Return process ids by name, while they run."""
         return {each.role: each.pid for each in self._processes}
 
     @property
     def is_running(self) -> bool:
-        """All three are, as the kernel sees it."""
+        """Return whether all three processes run, by the kernel."""
         return bool(self._processes) and all(each.is_alive for each in self._processes)
 
     def start(
         self, *, timeout_s: float = 90, before_daemon: Callable[[], object] = lambda: None
     ) -> None:
-        """Starts the three and waits until they are ready; `before_daemon` may hold back its ticks.
+        """Start the three and wait until they are ready; `before_daemon` may delay its ticks.
 
-        Ready: GraphQL answers, the code location is loaded and every daemon that the
-        instance needs has a heartbeat. Raises `DeadlineExceeded` that names what is
-        missing, `ActionFailed` with the log of a process that ended, both after having
-        stopped what was started; `InvalidInput` when a stack runs on this home already.
+        Ready means: GraphQL answers, the code location is loaded and every daemon that the
+        instance needs has a heartbeat. Raises `DeadlineExceeded` that names what is missing and
+        `ActionFailed` with the log of a process that ended, both after it has stopped the
+        processes. Raises `InvalidInput` when a stack runs on this home already.
         """
         self._refuse_second()
         self._registry.forget()
@@ -118,18 +118,18 @@ class DagsterStack:
             raise
 
     def record(self, name: str) -> ProcessRecord:
-        """One of the three, by its name."""
+        """Return one of the three processes, by its name."""
         return next(each for each in reversed(self._processes) if each.role == name)
 
     def restart(self, name: str) -> None:
-        """Starts one of the three anew after its end, where it was; `wait_ready` comes after it.
+        """Start one of the three again after its end, at its old port; call `wait_ready` next.
 
-        Raises `InvalidInput` while the former one runs.
+        Raises `InvalidInput` while the former process runs.
         """
         former = self.record(name)
         if former.is_alive:
             raise InvalidInput(f"restart the {name}", seen=f"process {former.pid} runs")
-        self._spawn(name)  # the former stays on record: a run outlives its code server
+        self._spawn(name)  # the former stays on record, because a run outlives its code server
         self._came_back |= name == "code-server"
 
     @property
@@ -177,7 +177,7 @@ class DagsterStack:
         return self.home / "logs" / f"{name}.log"
 
     def _prepare_instance(self) -> None:
-        """Make the databases before any of the three: created by several at once, they may break."""
+        """Make the databases first, because they may break when several processes create them."""
         import dagster as dg
 
         from samza_dagster.orchestration.instance import FILE, write_instance
@@ -188,7 +188,7 @@ class DagsterStack:
             pass
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Waits until the three are ready; raises as `start` does."""
+        """Wait until the three are ready; raise as `start` does."""
         deadline = time.monotonic() + timeout_s
         missing = "no answer yet"
         while time.monotonic() < deadline:
@@ -207,7 +207,9 @@ class DagsterStack:
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
-            missing = graphql.not_ready(data) or self._not_served() or self._not_reached()
+            missing = (
+                graphql.not_ready(data) or self._code_server_fault() or self._connection_fault()
+            )
             if not missing:
                 self.runs = DagsterRuns(self.url, self.location, graphql.repository(data))
                 return
@@ -218,16 +220,18 @@ class DagsterStack:
             fix=f"the logs in {self.home / 'logs'}",
         )
 
-    def _not_served(self) -> str:
-        """What is missing of a code server: a web server that has loaded from the one before it doesn't tell."""
+    def _code_server_fault(self) -> str:
+        """Return why the code server isn't reachable; "" when it is."""
+        # A web server that loaded from the former code server doesn't report this.
         try:
             socket.create_connection((LOOPBACK, self._code_port), timeout=1).close()
         except OSError as error:
             return f"code server: {error}"
         return ""
 
-    def _not_reached(self) -> str:
-        """What is missing of the web server's way to a code server that came back: both may be up without it."""
+    def _connection_fault(self) -> str:
+        """Return why the web server can't reach a restarted code server; "" when it can."""
+        # Both may be up without a connection.
         if not self._came_back:
             return ""
         answer = graphql.run(self.url, "Reload", {"name": self.location})
@@ -236,15 +240,15 @@ class DagsterStack:
         return missing
 
     def asset_url(self, *key: str) -> str:
-        """The page of an asset."""
+        """Return the page of an asset."""
         return f"{self.url}/assets/{'/'.join(key)}"
 
     def stop(self, *, timeout_s: float = _STOP_S) -> None:
-        """Ends the three, the daemon first, and confirms that their process groups are gone.
+        """End the three, the daemon first, and confirm the end of their process groups.
 
-        What hasn't ended by `timeout_s` is killed. Safe to call again, and while another
-        thread is in `start`: that one then raises `ActionFailed` when it has ended what
-        it spawned meanwhile. A stack that was stopped doesn't start again.
+        A process that hasn't ended by `timeout_s` is killed. The call is safe to repeat, also
+        while another thread is in `start`: that thread then ends what it spawned and raises
+        `ActionFailed`. A stopped stack doesn't start again.
         """
         self._stopped.set()
         processes, self._processes = self._processes, []
@@ -254,7 +258,7 @@ class DagsterStack:
 
     @classmethod
     def stop_recorded(cls, home: Path) -> bool:
-        """Ends the stack that another process started on `home`; whether there was one."""
+        """End the stack that another process started on `home`; return whether there was one."""
         registry = processes_on(home)
         left = [each for each in registry.processes() if each.is_group_alive]
         stop_groups(left, timeout_s=_STOP_S)
@@ -275,19 +279,19 @@ class DagsterStack:
 
 
 def processes_on(home: Path) -> Registry:
-    """What a stack on `home` has on record."""
+    """Return the record of a stack on `home`."""
     return Registry("processes", root=home)
 
 
 def _logged_errors(log: Path) -> str:
-    """The exceptions in the end of a log, first cause first, or else its last lines."""
+    """Return the last exceptions of a log, first cause first, else its last lines."""
     tail = process.log_tail(log, 200)
     found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]
     return "\n".join(found[-_LAST_ERRORS:]) or process.log_tail(log, _LAST_ERRORS)
 
 
 def binary(name: str) -> Path:
-    """A command of this Python's environment; raises `MissingPrerequisite`."""
+    """Return a command of this Python's environment; raise `MissingPrerequisite`."""
     path = Path(sys.executable).parent / name
     if not path.exists():
         raise MissingPrerequisite(
@@ -297,6 +301,6 @@ def binary(name: str) -> Path:
 
 
 def _logged() -> tuple[str, str]:
-    """As coordinator and agents are told to log."""
+    """Return the log options that coordinator and agents have too."""
     is_json = os.environ.get(variable("log_format")) == "json"
     return "--log-format", "json" if is_json else "colored"

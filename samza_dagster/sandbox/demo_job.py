@@ -1,8 +1,8 @@
 """The demo job: Samza's own `Joiner` from configuration alone, with hot standbys.
 
-The Joiner keeps, per key, the parts seen of the newest epoch, sends the key to
-`completed-keys` when all `PARTS` are there, and throws when an epoch begins with parts
-of the one before missing: state that is lost shows.
+The Joiner keeps, per key, the parts of the newest epoch, and sends the key to `completed-keys`
+when all `PARTS` are there. It throws when an epoch begins although parts of the one before are
+missing, so lost state shows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from samza_dagster.sandbox.properties import filled_in
 JOB_NAME = "samza-dagster-demo"
 JOB_ID = "1"
 _SYSTEM = "kafka"
-"""The Joiner writes to a system of this name, whatever the config says."""
+"""The Joiner writes to a system of this name in spite of the config."""
 INPUT_TOPIC = "emitted"
 OUTPUT_TOPIC = "completed-keys"
 METRICS_TOPIC = "metrics"
@@ -37,7 +37,7 @@ TASKS_PER_CONTAINER = 2
 
 @dataclass(frozen=True)
 class BrokerLogins:
-    """Where and how containers log in, so that each can be fenced by its own principal."""
+    """Address and mechanism of the containers' logins, by which the broker fences each one."""
 
     servers: str
     mechanism: str
@@ -45,7 +45,7 @@ class BrokerLogins:
     secret_file: Path
 
     def config(self) -> dict[str, str]:
-        """What it adds to the job's config; no secret is in it."""
+        """Return the additions to the job's config, without a secret."""
         config = {
             "samza.dagster.fencing": "broker",
             "samza.dagster.fencing.rights.of": self.rights_of,
@@ -62,7 +62,7 @@ class BrokerLogins:
 
 
 def connection(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> Connection:
-    """To the job at those brokers, and to YARN's ResourceManager where it is named."""
+    """Return the connection to the job at those brokers, and to YARN's ResourceManager if named."""
     return Connection(
         bootstrap_servers, JOB_NAME, JOB_ID, yarn_resource_manager=yarn_resource_manager
     )
@@ -71,7 +71,7 @@ def connection(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> Co
 def environment(
     bootstrap_servers: str, *, yarn_resource_manager: str = "", zookeeper: str = ""
 ) -> dict[str, str]:
-    """What names the same to the commands, and to the definitions of a checkout."""
+    """Return the variables that name the job to the commands and to a checkout's definitions."""
     others = {settings.RESOURCE_MANAGER: yarn_resource_manager, settings.ZOOKEEPER: zookeeper}
     return {
         settings.BOOTSTRAP_SERVERS: bootstrap_servers,
@@ -89,11 +89,11 @@ def job_config(
     replicas: int = 1,
     logins: BrokerLogins | None = None,
 ) -> dict[str, str]:
-    """The `job.properties` of the demo.
+    """Return the `job.properties` of the demo.
 
     `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
-    counts the active too. `replicas` is what each of its topics has, the changelog's and the
-    checkpoint's too. With `logins` containers log in, and are fenced at the broker.
+    counts the active too. `replicas` is the replication of its topics, changelog and checkpoint
+    included. With `logins` containers log in, and the broker can fence them.
     """
     config = filled_in(
         "demo_job.properties",
@@ -119,14 +119,14 @@ def job_config(
 
 
 def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) -> JobModel:
-    """The demo's JobModel as a coordinator makes it, for runs without one."""
+    """Return the demo's JobModel as a coordinator makes it, for runs without one."""
     config = job_config(bootstrap_servers, actives=actives, standbys=standbys)
     partitions = {INPUT_TOPIC: actives * TASKS_PER_CONTAINER}
     return plan(config, partitions, "no-coordinator").job_model
 
 
 def streams(*, actives: int = 2, replicas: int = 1) -> tuple[TopicSpec, ...]:
-    """What its user has before the job: input, output and metrics; whoever runs it makes all others."""
+    """Return the topics that exist before the job: input, output and metrics."""
     # One clock, the broker's own, dates what judges read: a silence of outputs is downtime.
     by_broker = {"message.timestamp.type": "LogAppendTime"}
     tasks = actives * TASKS_PER_CONTAINER
@@ -138,12 +138,12 @@ def streams(*, actives: int = 2, replicas: int = 1) -> tuple[TopicSpec, ...]:
 
 
 def made_topics(bootstrap_servers: str, *, actives: int = 2) -> tuple[TopicSpec, ...]:
-    """What whoever runs it makes."""
+    """Return the topics that the job's coordinator makes."""
     config = job_config(bootstrap_servers, actives=actives)
     return samza_topics(config, actives * TASKS_PER_CONTAINER)
 
 
 def make_all(bootstrap_servers: str, *, actives: int = 2) -> None:
-    """All its topics, for runs without a coordinator."""
+    """Make all topics, for runs without a coordinator."""
     specs = (*streams(actives=actives), *made_topics(bootstrap_servers, actives=actives))
     ensure_topics(KafkaCluster(bootstrap_servers), specs)

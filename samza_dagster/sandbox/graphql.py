@@ -1,4 +1,4 @@
-"""Dagster's GraphQL over HTTP: what the sandbox asks of the web server."""
+"""Dagster's GraphQL over HTTP: the sandbox's queries to the web server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPERATIONS = Path(__file__).with_name("operations.graphql")
 
 
 def run(url: str, operation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`ask` by the name of an operation of `operations.graphql`."""
+    """Run an operation of `operations.graphql` by its name, as `ask` does."""
     return ask(url, _OPERATIONS.read_text(encoding="utf-8"), variables, operation=operation)
 
 
@@ -27,10 +27,10 @@ def ask(
     *,
     operation: str | None = None,
 ) -> dict[str, Any]:
-    """The `data` of an answer; `operation` is the one that is meant of several in `query`.
+    """Return the `data` of an answer; `operation` selects one of several in `query`.
 
-    Raises `Unreachable` when nobody answers and `InvalidInput` with Dagster's message,
-    which it sends with status 500 for a config that can't be read.
+    Raises `Unreachable` without an answer and `InvalidInput` with Dagster's message, which
+    arrives with status 500 for a config that can't be read.
     """
     asked = {"query": query, "variables": dict(variables or {}), "operationName": operation}
     body = json.dumps(asked).encode()
@@ -56,13 +56,13 @@ def ask(
 
 
 def not_reloaded(answer: Mapping[str, Any]) -> str:
-    """Why the web server couldn't load a code location anew; empty when it could."""
+    """Return why the web server couldn't reload a code location; empty when it could."""
     loaded = answer.get("locationOrLoadError") or answer
     return "" if loaded["__typename"] == "RepositoryLocation" else f"code location: {loaded}"
 
 
-def launched(answer: Mapping[str, Any], asked: str) -> str:
-    """The run id of a launch; raises `InvalidInput` with Dagster's reason."""
+def run_id_of(answer: Mapping[str, Any], asked: str) -> str:
+    """Return the run id of a launch; raise `InvalidInput` with Dagster's reason."""
     if answer["__typename"] == "LaunchRunSuccess":
         return str(answer["run"]["runId"])
     errors = cast("list[dict[str, Any]]", answer.get("errors") or [])
@@ -71,7 +71,7 @@ def launched(answer: Mapping[str, Any], asked: str) -> str:
 
 
 def not_ready(data: Mapping[str, Any]) -> str:
-    """What is missing until the stack is ready; empty when it is."""
+    """Return what is missing until the stack is ready; empty when it is."""
     workspace = data["workspaceOrError"]
     entries = cast("list[dict[str, Any]]", workspace.get("locationEntries") or [])
     if not entries:
@@ -90,6 +90,6 @@ def not_ready(data: Mapping[str, Any]) -> str:
 
 
 def repository(data: Mapping[str, Any]) -> str:
-    """The name of the first code location's repository, once the stack is ready."""
+    """Return the name of the first code location's repository, once the stack is ready."""
     entry = data["workspaceOrError"]["locationEntries"][0]
     return str(entry["locationOrLoadError"]["repositories"][0]["name"])

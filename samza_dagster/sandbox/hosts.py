@@ -1,4 +1,4 @@
-"""Simulated hosts: one agent process each, with a directory of its own."""
+"""Simulated hosts: an agent process each, with a directory of its own."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STOP_S = 90.0
 
 
 def host_names(count: int) -> tuple[str, ...]:
-    """`host-1`, `host-2`, …."""
+    """Return `host-1`, `host-2`, …."""
     return tuple(f"host-{number}" for number in range(1, count + 1))
 
 
 def _agent_program() -> Path:
-    """The agent's `main.py`; raises `MissingPrerequisite` when it isn't installed."""
+    """Return the agent's `main.py`; raise `MissingPrerequisite` when it isn't installed."""
     spec = find_spec("samza_dagster.agent.main")
     if spec is None or spec.origin is None:
         raise MissingPrerequisite(
@@ -39,28 +39,26 @@ def _agent_program() -> Path:
 
 @dataclass(frozen=True)
 class SimulatedHost:
-    """A host of the sandbox; `directory` holds all that its agent and containers keep.
-
-    `environment` comes on top of this process's own for its agent.
-    """
+    """A host of the sandbox; `directory` has the files of its agent and containers."""
 
     name: str
     directory: Path
+    # Additions to this process's environment, for its agent.
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def role(self) -> str:
-        """How its agent is recorded."""
+        """Return the role of its agent in the record."""
         return f"agent {self.name}"
 
     @property
     def agent_directory(self) -> Path:
-        """What its agent keeps."""
+        """Return the directory of its agent's files."""
         return self.directory
 
     @property
     def state_directory(self) -> Path:
-        """`LOGGED_STORE_BASE_DIR` of its containers."""
+        """Return `LOGGED_STORE_BASE_DIR` of its containers."""
         return self.directory / "state"
 
     def start(
@@ -72,7 +70,7 @@ class SimulatedHost:
         memory_mb: int = HOST_MEMORY_MB,
         program: Path | None = None,
     ) -> ProcessRecord:
-        """Starts its agent: by default this package's, else the one file that `program` is."""
+        """Start its agent: this package's by default, else the file `program`."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable, "-I", str(program or _agent_program()),
@@ -91,17 +89,17 @@ class SimulatedHost:
 
 
 def hosts_of(registry: Registry) -> tuple[SimulatedHost, ...]:
-    """Those of a sandbox, by its registry."""
+    """Return the hosts of a sandbox, by its registry."""
     names = registry.read().get("hosts", ())
     return tuple(SimulatedHost(name, registry.directory / "hosts" / name) for name in names)
 
 
 def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
-    """Stops all agents with their containers, at the same time.
+    """Stop all agents with their containers, at the same time.
 
-    Raises `ActionFailed` that names the processes which live on.
+    Raises `ActionFailed` that names the processes which survive.
     """
-    # Ends an agent and every container that it has on record, and confirms it.
+    # The program ends an agent and every container on its record, and confirms it.
     program = (sys.executable, "-I", str(_agent_program()), "--stop-all", "--directory")
     running = [
         (

@@ -24,18 +24,18 @@ _SETTINGS = """<ivysettings>
   </resolvers>
 </ivysettings>
 """
-"""Ivy's own patience is endless: it waited for ever for a server or proxy that had stopped sending."""
+"""Without timeouts Ivy waits for ever for a server or proxy that stopped sending."""
 _PATTERN = "[organisation]/[artifact]-[revision].[ext]"
 _ARRIVED = "[SUCCESSFUL ]"
 _FULL = "No space left on device"
 _CAUSES = (_FULL, "Server access error", "Host ", "xception")
 _SYMPTOMS = ("UNRESOLVED", "not found", "FAILED", "rror")
 _TAKES_MB = 300
-"""All sets of jars, and what is downloaded beside them meanwhile."""
+"""Room for all sets of jars and their downloads."""
 
 
 def ivy_jar() -> Path:
-    """The Ivy inside the installed pyspark.
+    """Return the Ivy inside the installed pyspark.
 
     Raises `MissingPrerequisite` that names the extras which bring pyspark.
     """
@@ -54,18 +54,18 @@ def ivy_jar() -> Path:
 
 
 def retrieved_path(directory: Path, group: str, name: str, version: str) -> Path:
-    """Where `retrieve` leaves a jar below `directory`."""
+    """Return the path of a retrieved jar below `directory`."""
     return directory / "out" / group / f"{name}-{version}.jar"
 
 
 def retrieve(
     modules: Sequence[tuple[str, str, str]], directory: Path, arrived: Callable[[], None]
 ) -> None:
-    """Brings each (group, name, version) below `directory`, with the cache there too.
+    """Download each (group, name, version) below `directory`, with the cache there too.
 
-    Calls `arrived` for each download that ended well. Raises
-    `MissingPrerequisite` without Ivy, Java or room on the disk, `Unreachable` with the
-    resolver's last words when one didn't arrive. The files aren't verified here.
+    Calls `arrived` after each successful download. Raises `MissingPrerequisite` without Ivy, Java
+    or room on the disk, `Unreachable` with the resolver's last lines when a jar is missing. The
+    caller verifies the files.
     """
     jar, java, proxy = ivy_jar(), find_java(), proxy_options(os.environ)
     directory.mkdir(parents=True, exist_ok=True)
@@ -106,10 +106,8 @@ def retrieve(
 
 
 def proxy_options(environment: Mapping[str, str]) -> list[str]:
-    """What makes a JVM go through the proxy of HTTPS_PROXY, which it doesn't read itself.
-
-    Nothing where JAVA_TOOL_OPTIONS name a proxy already.
-    """
+    """Return the JVM options for the proxy of HTTPS_PROXY, which a JVM doesn't read itself."""
+    # None when JAVA_TOOL_OPTIONS name a proxy already.
     given = environment.get("https_proxy") or environment.get("HTTPS_PROXY") or ""
     if not given or "proxyHost" in environment.get("JAVA_TOOL_OPTIONS", ""):
         return []
@@ -132,7 +130,7 @@ def _module_file(modules: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """What says why, before what only says that it failed."""
+    """Return the lines that name a cause, else those that only report the failure."""
     for words in (_CAUSES, _SYMPTOMS):
         telling = [line for line in lines if any(word in line for word in words)]
         if telling:

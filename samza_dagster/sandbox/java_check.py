@@ -1,6 +1,6 @@
-"""Finds the Java that runs the broker, Samza's containers and Spark; needs Linux beside it.
+"""Finds the Java for the broker, Samza's containers and Spark; checks for Linux too.
 
-`python -m samza_dagster.sandbox.java_check` prints what it found, or what is missing.
+`python -m samza_dagster.sandbox.java_check` prints the result, or what is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION = re.compile(r'version "([^"]+)"')
 
 @dataclass(frozen=True)
 class Java:
-    """One Java: the `java` program (absolute), its version and where it was found."""
+    """A Java: the `java` program (absolute), its version and where it was found."""
 
     program: Path
     version: str
@@ -31,12 +31,12 @@ class Java:
 
     @property
     def feature(self) -> int:
-        """The feature release: 17 for `17.0.15`, 8 for `1.8.0_292`."""
+        """Return the feature release: 17 for `17.0.15`, 8 for `1.8.0_292`."""
         return feature_release(self.version)
 
 
 def feature_release(version: str) -> int:
-    """17 for `17.0.15`, 8 for `1.8.0_292`, 0 for what is no version."""
+    """Return 17 for `17.0.15`, 8 for `1.8.0_292`, 0 for any other text."""
     numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
     if not numbers:
         return 0
@@ -63,8 +63,8 @@ def _version_of(program: Path) -> str:
     return match.group(1) if match else "unknown"
 
 
-def need_prerequisites() -> None:
-    """Raises `MissingPrerequisite` elsewhere than on Linux, and without the extra `sandbox`."""
+def require_prerequisites() -> None:
+    """Raise `MissingPrerequisite` elsewhere than on Linux, and without the extra `sandbox`."""
     if sys.platform != "linux":
         raise MissingPrerequisite(
             "Linux (/proc, pidfd_open, parent-death signals), for the sandbox's processes",
@@ -80,7 +80,7 @@ def need_prerequisites() -> None:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java of release 17 to 22: `JAVA_HOME`'s, then the one on `PATH`.
+    """Return the first Java of release 17 to 22: `JAVA_HOME`'s, then the one on `PATH`.
 
     Raises `MissingPrerequisite` that names every place and version seen.
     """
@@ -104,9 +104,9 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def main() -> int:
-    """Prints the Java found; 2 when there is none fit, or this isn't Linux."""
+    """Print the Java found; return 2 without a fit one, or on another system than Linux."""
     try:
-        need_prerequisites()
+        require_prerequisites()
         java = find_java()
     except MissingPrerequisite as missing:
         print(f"samza-dagster: {missing}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""An outsider who judges the demo: reads its topics by itself and trusts nobody's counters.
+"""An independent judge of the demo: it reads the topics itself and trusts no counters.
 
-A `Judge` that is kept reads only what came since.
+A `Judge` that is kept reads only new records.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
 from samza_dagster.sandbox.ledger import Gap, LoadLedger
 
 _SILENT_S = 20.0
-"""A client that reads nothing for so long, where there is more, is given up."""
+"""A client that reads nothing for this long, although there is more, is replaced."""
 
 
 @dataclass(frozen=True)
 class OutputVerdict:
-    """What the judge found for all inputs up to its cut."""
+    """The judge's findings for all inputs up to its cut."""
 
     inputs: int
     completed: int
@@ -31,7 +31,7 @@ class OutputVerdict:
     missing_examples: tuple[str, ...]
     duplicates: int
     unexplained: int
-    """Outputs whose parts were never all in the input."""
+    """Outputs without all their parts in the input."""
     gaps: tuple[Gap, ...]
     seconds: float
     missing_in: tuple[int, ...] = ()
@@ -39,14 +39,14 @@ class OutputVerdict:
 
     @property
     def is_good(self) -> bool:
-        """Nothing lost and nothing made up; duplicates are legal after a crash."""
+        """Return whether nothing is lost or made up; duplicates are legal after a crash."""
         return self.missing == 0 and self.unexplained == 0
 
 
 class Judge:
-    """Reads input and output of one job; call `judge` as often as you like.
+    """Reads input and output of one job; `judge` may be called repeatedly.
 
-    `settings` are more of librdkafka's, for its consumers.
+    `settings` are additional settings of librdkafka, for its consumers.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Judge:
         self._counts: dict[str, int] = {}
 
     def close(self) -> None:
-        """Lets go of the broker."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
     def judge(
@@ -78,11 +78,11 @@ class Judge:
         partitions: Sequence[int] | None = None,
         window_ms: tuple[int, int] | None = None,
     ) -> OutputVerdict:
-        """Judges all inputs that are there now; waits for their outputs until the deadline.
+        """Judge all inputs that are there now; wait for their outputs until the deadline.
 
-        `partitions` (all when None) and `window_ms` say whose silences are looked for and
-        between which broker times. Raises `DeadlineExceeded` when the topics themselves
-        can't be read in time, `Unreachable` without a broker until then.
+        `partitions` (all when None) and `window_ms`, in broker time, limit the search for
+        silences. Raises `DeadlineExceeded` when the topics can't be read in time, `Unreachable`
+        without a broker until then.
         """
         started = time.monotonic()
         deadline = started + deadline_s
@@ -111,10 +111,8 @@ class Judge:
         )
 
     def _read(self, topic: str, deadline: float, wait_s: float = 0.0) -> None:
-        """Reads the topic up to its end of now; with `wait_s` lets that much time pass first.
-
-        Who can't reach the broker is followed by a new client, until the deadline.
-        """
+        """Read the topic up to its present end; with `wait_s` wait first."""
+        # A client that can't reach the broker is replaced by a new one, until the deadline.
         if wait_s:
             time.sleep(wait_s)
         while True:
@@ -162,6 +160,6 @@ class Judge:
         if offset + 1 >= left.get(number, 0):
             left.pop(number, None)
         if topic == INPUT_TOPIC:
-            self.ledger.saw_input(number, message.key(), message.value(), message.timestamp()[1])
+            self.ledger.add_input(number, message.key(), message.value(), message.timestamp()[1])
         else:
-            self.ledger.saw_output(message.key(), message.value(), message.timestamp()[1])
+            self.ledger.add_output(message.key(), message.value(), message.timestamp()[1])

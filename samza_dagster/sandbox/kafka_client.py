@@ -1,8 +1,8 @@
-"""The thin edge to librdkafka: clients that stay silent, typed loosely here and only here.
+"""The thin edge to librdkafka: silent clients, with loose types here and only here.
 
-Each is ended by its caller, by `with` or `close`, and never left to its destructor: that
-one runs Python's signal handlers and drops what they raise (confluent_kafka 2.16,
-`CallState_end` in `Producer_dealloc`), so that a Ctrl-C is lost or ends as a SystemError.
+The caller ends each client, by `with` or `close`. The destructor must not: it runs Python's
+signal handlers and drops their exceptions (confluent_kafka 2.16, `CallState_end` in
+`Producer_dealloc`), so that a Ctrl-C is lost or ends as a SystemError.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def _ignore(_: object) -> None:
 
 
 def admin(bootstrap_servers: str, **more: Any) -> Any:
-    """An `AdminClient`, for a `with`."""
+    """Return an `AdminClient`, for a `with`."""
     with interrupts_deferred():
         return AdminClient(_settings(bootstrap_servers, more))
 
 
 def producer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
-    """An idempotent `Producer`, for a `close`: its `with` has the destructor's fault."""
+    """Return an idempotent `Producer`, for a `close`: its `with` has the destructor's fault."""
     with interrupts_deferred():
         return Producer(_settings(bootstrap_servers, {"enable.idempotence": True, **(more or {})}))
 
 
 def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> Any:
-    """A `Consumer` for assigned partitions: it joins no group and commits nothing."""
+    """Return a `Consumer` for assigned partitions: it joins no group and commits nothing."""
     own = {
         "group.id": "samza-dagster-sandbox",
         "enable.auto.commit": False,
@@ -60,14 +60,14 @@ def consumer(bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> A
 
 
 def partition(topic: str, number: int, offset: int | None = None) -> Any:
-    """A `TopicPartition`, without an offset when None."""
+    """Return a `TopicPartition`, without an offset when None."""
     return (
         TopicPartition(topic, number) if offset is None else TopicPartition(topic, number, offset)
     )
 
 
 def partition_counts(client: Any, topics: Sequence[str], timeout_s: float = 10.0) -> dict[str, int]:
-    """Partitions per topic, 0 for one that isn't there; raises `Unreachable`."""
+    """Return partitions per topic, 0 for a missing one; raise `Unreachable`."""
     try:
         known = client.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
@@ -78,11 +78,11 @@ def partition_counts(client: Any, topics: Sequence[str], timeout_s: float = 10.0
 
 
 def end_offsets(client: Any, topic: str, timeout_s: float = 15.0) -> tuple[int, ...]:
-    """End offset of each partition, by number; `client` is a consumer.
+    """Return the end offset of each partition, by number; `client` is a consumer.
 
-    A broker that has just started knows its topics before it leads them, so that answer
-    is asked again. Raises `Unreachable` after `timeout_s`.
+    Raises `Unreachable` after `timeout_s`.
     """
+    # A broker that has just started knows its topics before it leads them, so ask again then.
     passing = (
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -99,5 +99,5 @@ def end_offsets(client: Any, topic: str, timeout_s: float = 15.0) -> tuple[int, 
         except KafkaException as error:
             if error.args[0].code() not in passing or time.monotonic() > deadline:
                 raise Unreachable(f"the end of {topic}", seen=str(error.args[0])) from error
-            partition_counts(client, [topic], timeout_s)  # it learns the leaders by that
+            partition_counts(client, [topic], timeout_s)  # refreshes the leaders
             time.sleep(0.1)

@@ -1,7 +1,7 @@
-"""How a container of the demo is launched: command and environment, with placeholders.
+"""The launch of a demo container: command and environment, with placeholders.
 
-The agent fills `{agent_dir}`, `{state_dir}`, `{work_dir}` and `{host}` in; the rest is
-literal. No shell is involved.
+The agent replaces `{agent_dir}`, `{state_dir}`, `{work_dir}` and `{host}`; the rest is literal.
+No shell is involved.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ HEAP_MB = 96
 STOP_GRACE_S = 20.0
 STANDBY_NICENESS = 5
 CONTAINER_MEMORY_MB = 256
-"""What a container takes of its host: heap, RocksDB and the JVM itself."""
+"""A container's use of its host: heap, RocksDB and the JVM itself."""
 
 _AGENTS_HOSTS_FILE = "{agent_dir}/hosts"
 
 _LOG_LEVELS = (
     ("org.apache.samza.container", "info"),
     ("org.apache.samza.runtime", "info"),
-    ("org.apache.samza.storage", "info"),  # says how many records a restore read
+    ("org.apache.samza.storage", "info"),  # logs how many records a restore read
     ("org.apache.samza.checkpoint", "error"),  # a line for each checkpoint of the other version
     ("org.apache.samza.config", "error"),
     ("org.apache.samza.execution", "error"),
@@ -40,30 +40,27 @@ _LOG_LEVELS = (
 
 @dataclass(frozen=True)
 class ContainerClasses:
-    """What containers run: Java, and the jars of their class path, in the order of their archive.
-
-    `warms`: the last jar has the classes of `warm_start`.
-    """
+    """The Java and the jars of containers, in the order of their archive's class path."""
 
     java: Java
     jars: tuple[Path, ...]
-    warms: bool
+    warms: bool  # the last jar has the classes of `warm_start`
 
     @classmethod
     def of_now(cls) -> ContainerClasses:
-        """With the Java and the jars of now; raises what finds them."""
+        """Return the present Java and jars; raise as their lookups do."""
         java, jars = find_java(), jar_paths("samza")
         jar = warm_start.warm_start_jar(java, jars)
         return cls(java, (*jars, jar) if jar else jars, jar is not None)
 
     def config(self, plain: Mapping[str, str]) -> dict[str, str]:
-        """A job's config for these; where they have a Kafka system of their own, with that for Samza's."""
+        """Return a job's config for these classes, with their own Kafka system if they have one."""
         own = {KAFKA_FACTORY: PROMPT_KAFKA_FACTORY} if self.warms else {}
         return {key: own.get(value, value) for key, value in plain.items()}
 
     @property
     def archive(self) -> ClassArchive:
-        """Whether it exists or not."""
+        """Return the archive, which may not exist yet."""
         return ClassArchive.of("samza-scram", self.java, self.jars)
 
     def template(
@@ -73,7 +70,7 @@ class ContainerClasses:
         hosts_file: str = _AGENTS_HOSTS_FILE,
         temporary: str = "{work_dir}/tmp",
     ) -> LaunchTemplate:
-        """A container with a small heap that reports its simulated host and logs what matters."""
+        """Return the launch of a container with a small heap, its simulated host and few logs."""
         command = (
             str(self.java.program),
             f"-Xmx{HEAP_MB}m",
@@ -83,7 +80,7 @@ class ContainerClasses:
             "-XX:TieredStopAtLevel=1",
             *archive_options,
             f"-Djdk.net.hosts.file={hosts_file}",
-            f"-Djava.io.tmpdir={temporary}",  # a killed JVM leaves there what it unpacked
+            f"-Djava.io.tmpdir={temporary}",  # a killed JVM leaves unpacked files there
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -101,10 +98,8 @@ class ContainerClasses:
 def config_and_template(
     plain: Mapping[str, str], *, hosts_file: str = _AGENTS_HOSTS_FILE
 ) -> tuple[dict[str, str], LaunchTemplate]:
-    """A job's config and how its containers are launched, with the Java and jars of now.
-
-    Containers resolve names by `hosts_file`.
-    """
+    """Return a job's config and its containers' launch, with the present Java and jars."""
+    # Containers resolve names by `hosts_file`.
     classes = ContainerClasses.of_now()
     archive = classes.archive.use_options()
     return classes.config(plain), classes.template(archive, hosts_file=hosts_file)

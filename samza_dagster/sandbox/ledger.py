@@ -1,7 +1,7 @@
-"""What must come out of the Joiner, counted from its inputs alone (pure).
+"""The expected outputs of the Joiner, counted from its inputs alone (pure).
 
-(key, epoch) is complete when all its parts stand in the input. Each must be put out once;
-twice is a duplicate, which at-least-once processing may cause after a crash.
+A (key, epoch) is complete when all its parts are in the input. Each must appear once in the
+output. A second time is a duplicate, which at-least-once processing may cause after a crash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KeyEpoch = tuple[int, int]
 
 
 def parse_part(value: bytes) -> tuple[int, int]:
-    """(epoch, part) of an input value `<epoch>-Partition <part>`; raises `MalformedRecord`."""
+    """Return (epoch, part) of an input `<epoch>-Partition <part>`; raise `MalformedRecord`."""
     epoch, separator, part = value.partition(b"-Partition ")
     try:
         if separator:
@@ -46,7 +46,7 @@ class Gap:
 
 @dataclass
 class LoadLedger:
-    """Grows with inputs and outputs, in any order between the two topics."""
+    """The counts of inputs and outputs, which may be added in any order."""
 
     parts: int = PARTS
     inputs: int = 0
@@ -74,8 +74,8 @@ class LoadLedger:
             self._texts.append(key[:24].decode(errors="replace"))
         return number
 
-    def saw_input(self, partition: int, key: bytes, value: bytes, timestamp_ms: int = 0) -> None:
-        """One record of the input topic, dated by the broker."""
+    def add_input(self, partition: int, key: bytes, value: bytes, timestamp_ms: int = 0) -> None:
+        """Add a record of the input topic, dated by the broker."""
         epoch, part = parse_part(value)
         self.inputs += 1
         self._last_input_ms[partition] = timestamp_ms
@@ -96,8 +96,8 @@ class LoadLedger:
         else:
             self.missing.add(entry)
 
-    def saw_output(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
-        """One record of the output topic, dated by the broker."""
+    def add_output(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
+        """Add a record of the output topic, dated by the broker."""
         try:
             epoch = int(value)
         except ValueError as error:
@@ -116,10 +116,8 @@ class LoadLedger:
         times.append(timestamp_ms)
 
     def describe(self, entries: Iterable[KeyEpoch], limit: int = 20) -> list[str]:
-        """The first few as text: partition, beginning of the key, epoch; in that order.
-
-        Not in the order in which they were read: partitions come in any order.
-        """
+        """Return the first few as text, sorted by partition, beginning of the key and epoch."""
+        # The order of reading would differ, because partitions come in any order.
         found = heapq.nsmallest(
             limit,
             ((self._partitions[number], self._texts[number], epoch) for number, epoch in entries),
@@ -127,14 +125,14 @@ class LoadLedger:
         return [f"partition {number} key {key}… epoch {epoch}" for number, key, epoch in found]
 
     def partitions_of(self, entries: Iterable[KeyEpoch]) -> tuple[int, ...]:
-        """The input partitions of their keys, in order."""
+        """Return the input partitions of their keys, in order."""
         return tuple(sorted({self._partitions[number] for number, _ in entries}))
 
     def longest_gap(self, partition: int, from_ms: int, to_ms: int) -> Gap | None:
-        """The longest silence that touches the window; None with less than three outputs.
+        """Return the longest silence that touches the window; None with less than three outputs.
 
-        A silence counts from the last output before the window to the first after it.
-        One that goes on ends at `to_ms` or with the inputs: without any, silence is right.
+        A silence counts from the last output before the window to the first after it. A silence
+        that lasts ends at `to_ms` or with the inputs, because no output is due without inputs.
         """
         to_ms = min(to_ms, self._last_input_ms.get(partition, to_ms))
         times = array("q", sorted(self._times.get(partition, array("q"))))

@@ -22,7 +22,7 @@ from samza_dagster.sandbox.brokers import Brokers, directories
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.hosts import HOST_CORES, HOST_MEMORY_MB, SimulatedHost, host_names
-from samza_dagster.sandbox.java_check import find_java, need_prerequisites
+from samza_dagster.sandbox.java_check import find_java, require_prerequisites
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.ports import is_taken
@@ -31,16 +31,16 @@ from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 from samza_dagster.sandbox.runner import OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
-from samza_dagster.sandbox.warm_up import archive_built_beside
+from samza_dagster.sandbox.warm_up import build_archive_beside
 from samza_dagster.sandbox.yarn.runner import OwnYarnRunner, YarnRunner
 from samza_dagster.sandbox.zookeeper import ZOOKEEPER
 
 OURS = "ours"
 SAMZAS = "samza"
 COORDINATORS = (SAMZAS, OURS)
-"""Which coordinator runs the containers on YARN: Samza's own Application Master, or ours."""
+"""The coordinators on YARN: Samza's own Application Master, or ours."""
 PROCESSORS = 3
-"""Of a standalone sandbox, where nobody says another number."""
+"""The default of a standalone sandbox."""
 _DEFINITIONS = """import pathlib
 
 import dagster as dg
@@ -54,30 +54,26 @@ defs = dg.build_defs_for_component(SamzaJobComponent.from_file(file))
 
 @dataclass(frozen=True)
 class Options:
-    """What a sandbox is made of. `state_mb` is live state per active, `rate` records a second,
-    `host_memory_mb` what each host has for containers, MiB. `fencing` is
-    `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
-    `host:port` of what forwards coordinator and containers to the broker's listener for them,
-    one for each of `brokers`, separated by commas. `yarn`: containers run on as many NodeManagers,
-    by `coordinator` (one of `COORDINATORS`); under Samza's own Application Master nobody logs in.
-    `standalone`: as many processors run them, over a ZooKeeper. `settings` are the job's, over
-    those that it has otherwise; what begins with `yarn.` is YARN's own as well.
-    """
+    """The options of a sandbox."""
 
     name: str = "default"
     actives: int = 2
     standbys: int = 1
-    hosts: int = 4
-    state_mb: float = 50.0
-    rate: float = RATE
+    hosts: int = 4  # also the number of NodeManagers, or of standalone processors
+    state_mb: float = 50.0  # live state per active
+    rate: float = RATE  # records a second
     seed: int = 1
-    host_memory_mb: int = HOST_MEMORY_MB
+    host_memory_mb: int = HOST_MEMORY_MB  # each host's memory for containers, MiB
+    # `samza.dagster.fencing`; with `broker` each container has its own login.
     fencing: str = Fencing.BROKER.value
+    # `host:port` of a forwarder to the broker's listener for coordinator and containers; one for
+    # each of `brokers`, separated by commas.
     job_address: str = ""
     brokers: int = 1
-    yarn: bool = False
-    coordinator: str = SAMZAS
-    standalone: bool = False
+    yarn: bool = False  # containers run on NodeManagers
+    coordinator: str = SAMZAS  # one of `COORDINATORS`; Samza's own Application Master has no logins
+    standalone: bool = False  # standalone processors over a ZooKeeper run the containers
+    # Settings of the job, above the default ones. YARN gets those that begin with `yarn.` too.
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     deadline_s: float = 900.0
 
@@ -110,27 +106,27 @@ class Options:
 
     @property
     def replicas(self) -> int:
-        """Of each topic of the job: three, or as many as there are brokers."""
+        """Return the replication of the job's topics: three, or one per broker if fewer."""
         return min(3, self.brokers)
 
     @property
     def is_fenced(self) -> bool:
-        """The broker tells one incarnation from another."""
+        """Return whether the broker can refuse one incarnation alone."""
         return self.fencing == Fencing.BROKER.value and not self.is_under_samza
 
     @property
     def is_under_samza(self) -> bool:
-        """Samza's own Application Master runs the containers."""
+        """Return whether Samza's own Application Master runs the containers."""
         return self.yarn and self.coordinator == SAMZAS
 
     @property
     def processors(self) -> int:
-        """What runs in the end: all containers, or the standalone processors, with two containers each."""
+        """Return the number of containers, or of standalone processors (two containers each)."""
         return self.hosts if self.standalone else self.actives * (1 + self.standbys)
 
 
 class Sandbox:
-    """One sandbox by name; its files are all below `registry.directory`."""
+    """A sandbox by name; its files are all below `registry.directory`."""
 
     def __init__(self, name: str = "default", *, root: Path | None = None) -> None:
         self.registry = Registry(name, root=root)
@@ -140,11 +136,11 @@ class Sandbox:
         self.own_yarn = OwnYarnRunner(self.registry)
         self.standalone = StandaloneRunner(self.registry, self.own.files.logins)
         self.brokers: Brokers | None = None
-        """Once it was brought up in this process."""
+        """Set when this process brought the sandbox up."""
 
     @property
     def runner(self) -> OwnRunner | YarnRunner | StandaloneRunner:
-        """What runs its job, by its record."""
+        """Return the runner of its job, by its record."""
         options = self.registry.read().get("options", {})
         if options.get("standalone", False):
             return self.standalone
@@ -154,18 +150,18 @@ class Sandbox:
 
     @property
     def files(self) -> CoordinatorFiles:
-        """Of our own coordinator."""
+        """Return the files of our own coordinator."""
         runner = self.runner
         return runner.files if isinstance(runner, OwnRunner) else self.own.files
 
     @property
     def dagster_home(self) -> Path:
-        """DAGSTER_HOME of a Dagster that belongs to this sandbox."""
+        """Return the DAGSTER_HOME of this sandbox."""
         return self.directory / "dagster"
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """The simulated hosts on record."""
+        """Return the simulated hosts on record."""
         return self.runner.hosts
 
     def up(
@@ -175,18 +171,17 @@ class Sandbox:
         *,
         on_broker: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Brings it up and returns its status; whatever ends it early leaves nothing running.
+        """Bring the sandbox up and return its status; a failure leaves nothing running.
 
-        The logs of one that failed stay, as those of a `down` do; an interrupt leaves none.
-
-        `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
-
+        The logs of a failed start stay, as those after `down`; an interrupt leaves none.
+        `on_broker` gets the bootstrap servers as soon as they answer and their topics exist.
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
-        `MissingPrerequisite` elsewhere than on Linux or without the extra, and what the parts raise.
+        `MissingPrerequisite` elsewhere than on Linux or without the extra, and the errors of the
+        parts.
         """
-        need_prerequisites()
+        require_prerequisites()
         with self.registry.exclusive():
-            # One that only began to start: who started it was killed, or would hold the lock.
+            # A sandbox with state "starting" was killed, since its `up` would hold the lock.
             if self.registry.live() and self.registry.read().get("state") == "up":
                 raise Refused(
                     f"one sandbox named {self.registry.name!r}",
@@ -204,9 +199,9 @@ class Sandbox:
         return self.status()
 
     def dagster(self, port: int) -> DagsterStack:
-        """A Dagster for its job, not started yet, at that port of loopback.
+        """Return a Dagster for its job at a port of loopback, not started yet.
 
-        Raises `Refused` while no broker of it answers, `MissingPrerequisite` for a port that is taken.
+        Raises `Refused` while its broker doesn't answer, `MissingPrerequisite` for a taken port.
         """
         name, facts = self.registry.name, self.status()
         if facts["bootstrap_servers"] is None:
@@ -225,7 +220,7 @@ class Sandbox:
             "app_id": facts["job"]["id"],
             "hosts": sorted(facts["hosts"]),
         }
-        if asked := asked_resource_manager(facts):
+        if asked := resource_manager_of(facts):
             attributes["yarn_resource_manager"] = asked
         if facts["zookeeper"]:
             attributes |= {"deployment": "standalone", "zookeeper": facts["zookeeper"]}
@@ -238,10 +233,10 @@ class Sandbox:
         return DagsterStack(self.dagster_home, definitions, port=port)
 
     def down(self) -> int:
-        """Ends every process of it, confirms that, and returns how many were running.
+        """End every process of the sandbox, confirm that, and return how many were running.
 
-        Data goes; logs and Dagster's instance stay until the next `up`. Raises `ActionFailed` that names what
-        lives on.
+        Data goes; logs and Dagster's instance stay until the next `up`. Raises `ActionFailed`
+        that names the processes which survive.
         """
         if not self.directory.is_dir():
             return 0
@@ -252,14 +247,14 @@ class Sandbox:
         return running
 
     def close(self) -> None:
-        """`down`, if this process brought it up: another's of the same name stays up."""
+        """Call `down` if this process brought the sandbox up: another one's stays up."""
         if self.brokers is not None:
             self.down()
 
     def status(self) -> dict[str, Any]:
-        """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone).
+        """Return the status; `state` is `down`, `starting`, `up` or `broken` (a part is gone).
 
-        An address is None while nobody answers there.
+        An address is None while it doesn't answer.
         """
         record = self.registry.read()
         facts: dict[str, Any] = {
@@ -323,14 +318,14 @@ class Sandbox:
             options.state_mb, actives=options.actives, rate=options.rate, seed=options.seed
         )
         with (
-            archive_built_beside(self.directory / "warm-up", self.registry.add, phases),
+            build_archive_beside(self.directory / "warm-up", self.registry.add, phases),
             phases.phase("fill") as tell,
         ):
             load.fill(
                 servers,
                 plan,
                 lambda sent, total: tell(f"{sent:,} of {total:,} records"),
-                broker.need,
+                broker.require_running,
             )
         logins = None
         if options.is_fenced:
@@ -354,12 +349,14 @@ class Sandbox:
         )
         try:
             with phases.phase("containers"):
-                self._wait(ready.all_running, ready.explain, deadline)
+                self._wait(ready.are_all_running, ready.explain, deadline)
             with phases.phase("state processed"):
                 self._wait(lambda: ready.outputs() >= plan.keys, ready.explain, deadline)
             if options.standbys:
                 with phases.phase("standbys caught up"):
-                    self._wait(lambda: ready.standbys_ready(options.rate), ready.explain, deadline)
+                    self._wait(
+                        lambda: ready.are_standbys_ready(options.rate), ready.explain, deadline
+                    )
         finally:
             ready.close()
         self.registry.update(state="up")
@@ -372,10 +369,10 @@ class Sandbox:
         def is_so() -> bool:
             nonlocal unread
             if self.brokers is not None:
-                self.brokers.need()
+                self.brokers.require_running()
             try:
                 return condition()
-            except Unreachable as error:  # they are there, and too busy to answer
+            except Unreachable as error:  # the parts run, and are too busy to answer
                 unread = f"; {error}"
                 return False
 
@@ -385,7 +382,7 @@ class Sandbox:
             )
 
     def _clean(self, *, keep_logs: bool = False) -> None:
-        """Ends all that is on record, containers first, the broker last, and drops the data."""
+        """End everything on record, containers first, the broker last, and drop the data."""
         DagsterStack.stop_recorded(self.dagster_home)
         runner = self.runner
         hosts = runner.hosts
@@ -405,12 +402,12 @@ class Sandbox:
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator", "yarn", "processors", ZOOKEEPER):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
-            shutil.rmtree(self.dagster_home, ignore_errors=True)  # its runs are of that job
+            shutil.rmtree(self.dagster_home, ignore_errors=True)  # its runs belong to that job
             (self.directory / "load.log").unlink(missing_ok=True)
         (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()
 
 
-def asked_resource_manager(facts: Mapping[str, Any]) -> str:
-    """The ResourceManager that clients of a sandbox ask, by its status: for a job of Samza's own Application Master."""
+def resource_manager_of(facts: Mapping[str, Any]) -> str:
+    """Return the ResourceManager that clients query under Samza's own Application Master."""
     return facts["resource_manager"] or "" if "application" in facts else ""

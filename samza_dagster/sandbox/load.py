@@ -1,7 +1,7 @@
 """The load on the demo job: fills its state, then sends a steady stream until SIGTERM.
 
-`python -m samza_dagster.sandbox.load --bootstrap-servers … --keys … --position-file F`
-goes on where `F` says, so that a load that was stopped may be started again.
+`python -m samza_dagster.sandbox.load --bootstrap-servers … --keys … --position-file F` continues
+at the position in `F`, so that a stopped load can be started again.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ ROLE = "load"
 _TICK_S = 0.02
 _SILENT_S = 20.0
 _BACK_S = 5.0
-"""A producer whose broker came back has found it by then: it looks twice a second."""
+"""A producer finds a returned broker within this time: it tries twice a second."""
 
 
 class Sender:
     """Sends parts to the input topic, in order, each exactly once to the log.
 
-    librdkafka can lose its brokers for good (see `KeptClient`). A producer that hears
-    nothing for `silent_s` from a broker that answers others is replaced; what waited for
-    its acknowledgement is sent again, which the Joiner takes for the same parts.
-    `settings` are more of librdkafka's, for the producers. `need_brokers` raises when none of
-    them will take a record any more; it is called while there is no room for one.
+    librdkafka can lose its brokers for good (see `KeptClient`). A producer that hears nothing for
+    `silent_s` from a broker that answers others is replaced. Its unacknowledged parts are sent
+    again, which the Joiner takes for the same parts. `settings` are additional settings of
+    librdkafka. `need_brokers` raises when no broker will take a record any more; it is called
+    while the queue is full.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Sender:
         self._producer = self._make()
 
     def send(self, part: Part) -> None:
-        """Queues one record; waits while the queue is full. Raises `ActionFailed`."""
+        """Queue one record; wait while the queue is full. Raise `ActionFailed`."""
         if not self._waiting:
             self._heard = self._clock()
         while True:
@@ -88,10 +88,8 @@ class Sender:
                 return
 
     def flush(self, deadline_s: float = 60.0) -> None:
-        """Returns when the broker has all; raises `DeadlineExceeded` or `ActionFailed`.
-
-        A producer that is replaced meanwhile, the new one has as long again.
-        """
+        """Wait until the broker has all; raise `DeadlineExceeded` or `ActionFailed`."""
+        # A new producer after a replacement has the whole deadline again.
         self._producer.flush(deadline_s)
         if self._waiting and self._failure is None and self._is_lost():
             self._renew()
@@ -102,7 +100,7 @@ class Sender:
             raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
 
     def flush_all(self) -> None:
-        """As `flush`, for as long as the broker goes on to acknowledge some within its time."""
+        """Flush repeatedly, as long as the broker acknowledges some records within a deadline."""
         while True:
             before = self.acknowledged
             try:
@@ -112,7 +110,7 @@ class Sender:
                     raise
 
     def close(self) -> None:
-        """Ends the client; what the broker hasn't acknowledged isn't waited for."""
+        """End the client without a wait for acknowledgements."""
         self._producer.purge()
         self._producer.close()
 
@@ -148,17 +146,17 @@ class Sender:
             self.acknowledged += 1
 
     def _is_lost(self) -> bool:
-        """The producer, not the broker; looked at once in `silent_s` without a sign of it."""
+        """Return whether the producer, not the broker, is lost, after `silent_s` of silence."""
         if self._clock() - self._heard < self._silent_s:
             return False
         self._heard = self._clock()
-        if not self._broker_answers():
+        if not self._is_broker_answering():
             return False
         before = self.acknowledged
         self._producer.flush(_BACK_S)
         return self.acknowledged == before and self._failure is None
 
-    def _broker_answers(self) -> bool:
+    def _is_broker_answering(self) -> bool:
         with contextlib.closing(kafka_client.consumer(self._servers)) as other:
             try:
                 return bool(kafka_client.end_offsets(other, INPUT_TOPIC, timeout_s=5.0))
@@ -167,7 +165,7 @@ class Sender:
 
     def _renew(self) -> None:
         self.close()
-        self._failure = None  # that its records were purged isn't one
+        self._failure = None  # the purge of its records isn't a failure
         self._producer = self._make()
         for number, part in self._waiting.items():
             self._produce(number, part)
@@ -180,9 +178,9 @@ def fill(
     progress: Callable[[int, int], None] | None = None,
     need_brokers: Callable[[], None] = lambda: None,
 ) -> int:
-    """Sends epoch 0 of every key and returns the number of records when all are acknowledged.
+    """Send epoch 0 of every key and return the number of records when all are acknowledged.
 
-    `need_brokers` as `Sender` has it.
+    `need_brokers` has the meaning of `Sender`'s.
     """
     total = plan.keys * plan.parts
     made = Sender(bootstrap_servers, plan, need_brokers=need_brokers)
@@ -204,7 +202,7 @@ def start(
     *,
     on_spawn: Callable[[ProcessRecord], None] | None = None,
 ) -> ProcessRecord:
-    """Starts the steady stream as a process, with its log and its position in `directory`."""
+    """Start the steady stream as a process, with its log and its position in `directory`."""
     command = [
         sys.executable, "-m", __name__, "--bootstrap-servers", bootstrap_servers,
         "--keys", str(plan.keys), "--partitions", str(plan.partitions), "--rate", str(plan.rate),
@@ -215,9 +213,9 @@ def start(
 
 
 def position(path: Path) -> int:
-    """Visits that the steady stream of this file has begun, all of their due parts acknowledged.
+    """Return the visits that the steady stream has begun, with all due parts acknowledged.
 
-    0 when there is none; raises `InvalidInput` for what is no position.
+    Returns 0 without a file; raises `InvalidInput` for an invalid position.
     """
     try:
         return int(json.loads(path.read_text())["visits"])
@@ -233,10 +231,10 @@ def steady(
     position_file: Path,
     stop: threading.Event,
 ) -> int:
-    """Sends `plan.rate` records a second until `stop`; returns the visits begun in all.
+    """Send `plan.rate` records a second until `stop`; return the visits begun in all.
 
-    The position is written each second and, after a flush, at the end: what a killed
-    load sent since is sent twice, which the Joiner takes for the same parts.
+    The position is written each second and, after a flush, at the end. A killed load's later
+    records are sent twice, which the Joiner takes for the same parts.
     """
     first = position(position_file)
     visits = first
@@ -254,7 +252,7 @@ def steady(
         visits += 1
         if time.monotonic() - noted >= 1.0:
             noted = time.monotonic()
-            with contextlib.suppress(DeadlineExceeded):  # the broker is away: note it later
+            with contextlib.suppress(DeadlineExceeded):  # the broker is away, so note it later
                 sender.flush(1.0)
                 write_json(position_file, {"version": 1, "visits": visits})
     sender.flush()
@@ -282,7 +280,7 @@ def main(
     spread_s: float,
     position_file: Path,
 ) -> None:
-    """Sends the steady stream until SIGTERM, then flushes."""
+    """Send the steady stream until SIGTERM, then flush."""
     stop = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -1,16 +1,15 @@
-"""What the load sends, as pure functions of a seed: the same plan gives the same records.
+"""The records of the load, as pure functions of a seed: a plan always gives the same records.
 
-A key is long random text, because the Joiner's own value is tiny: the state's size is in
-its keys. One visit of a key sends all parts of one epoch, seconds apart, so that at any
-time many keys wait for a part and a task that lost its state is found out. The visits go
-round over all keys; a key's next epoch begins only after its last part was sent, or the
-Joiner would throw.
+A key is long random text, because the Joiner's own value is tiny: the state's size is in its
+keys. A visit of a key sends all parts of one epoch, seconds apart. So at any time many keys wait
+for a part, and a task that lost its state is detected. The visits go round over all keys. A key's
+next epoch begins only after its last part was sent, or the Joiner would throw.
 
-It must begin well after. A new epoch is a delete and a put in the Joiner's changelog; a
-process that is killed between the two leaves the key without state, and if its successor
-reads the last epoch's last part again without the first, the next epoch finds parts
-missing: the Joiner throws, at each start. So the rest of a round is at least as long as
-the time between two parts.
+It must begin well after. A new epoch is a delete and a put in the Joiner's changelog, and a
+process that is killed between the two leaves the key without state. If its successor reads the
+last part of the last epoch again without the first, the next epoch finds parts missing: the
+Joiner throws, at each start. So the rest of a round is at least as long as the time between two
+parts.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from samza_dagster.sandbox.demo_job import PARTS, TASKS_PER_CONTAINER
 KEY_BYTES = 1000
 MIN_KEYS_PER_ACTIVE = 100
 RATE = 60.0
-"""Records a second: more than that took all that two slow cores had."""
+"""Records a second; a higher rate took two slow cores completely."""
 SPREAD_S = 12.0
-"""Longer than what a restarted container reads again (a commit every 5 s, and its stop):
-else it would read both parts again and lost state would not show."""
+"""Longer than a restarted container's repeated reads (a commit every 5 s, and its stop).
+Otherwise it would read both parts again and lost state would not show."""
 _PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
 class Part(NamedTuple):
-    """One record to send: part `part` of `epoch` of the key with number `key`."""
+    """A record to send: part `part` of `epoch` of the key with number `key`."""
 
     key: int
     epoch: int
@@ -42,22 +41,19 @@ class Part(NamedTuple):
 
     @property
     def value(self) -> str:
-        """As Samza's Joiner reads it."""
+        """Return the value in the form of Samza's Joiner."""
         return f"{self.epoch}-Partition {self.part}"
 
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """`keys` keys over `partitions` partitions; `rate` records a second when steady.
-
-    `spread_s` lies between the first and the last part of a key's epoch.
-    """
+    """`keys` keys over `partitions` partitions; `rate` records a second when steady."""
 
     keys: int
     partitions: int
     rate: float = RATE
     seed: int = 1
-    spread_s: float = SPREAD_S
+    spread_s: float = SPREAD_S  # the time between the first and the last part of a key's epoch
     parts: int = PARTS
 
     def __post_init__(self) -> None:
@@ -72,33 +68,33 @@ class LoadPlan:
     def for_state(
         cls, state_mb: float, *, actives: int, rate: float = RATE, seed: int = 1
     ) -> LoadPlan:
-        """`state_mb` MB of live keys per active (1 MB = 1000 keys)."""
+        """Return the plan with `state_mb` MB of live keys per active (1 MB = 1000 keys)."""
         per_active = max(MIN_KEYS_PER_ACTIVE, round(state_mb * 1_000_000 / KEY_BYTES))
         return cls(per_active * actives, actives * TASKS_PER_CONTAINER, rate, seed)
 
     @property
     def lag(self) -> int:
-        """Visits between two parts of one visit, and at least as many to the next epoch."""
+        """Return the visits between two parts of one visit, and at least to the next epoch."""
         visits = round(self.spread_s * self.rate / self.parts / max(1, self.parts - 1))
         return max(1, min(visits, self.keys // self.parts))
 
     def partition_of(self, key: int) -> int:
-        """The partition of a key, the same in every epoch."""
+        """Return the partition of a key, the same in every epoch."""
         return key % self.partitions
 
     def key_text(self, key: int) -> str:
-        """`KEY_BYTES` characters: the number, then text that no compressor shortens by much."""
+        """Return `KEY_BYTES` characters: the number, then text that doesn't compress well."""
         noise = hashlib.shake_128(f"{self.seed}/{key}".encode()).digest(KEY_BYTES)
         return (f"{key:08d}." + noise.translate(_PRINTABLE).decode("ascii"))[:KEY_BYTES]
 
     def fill(self) -> Iterator[Part]:
-        """Epoch 0 of every key, complete."""
+        """Yield epoch 0 of every key, complete."""
         for key in range(self.keys):
             for part in range(self.parts):
                 yield Part(key, 0, part)
 
     def steady(self, first_visit: int = 0) -> Iterator[tuple[Part, ...]]:
-        """Endless: what is sent together as each visit begins; epochs from 1 on."""
+        """Yield without end the parts that each visit sends together; epochs from 1 on."""
         visit = first_visit
         while True:
             yield tuple(

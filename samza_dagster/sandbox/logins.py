@@ -1,7 +1,7 @@
-"""Who may do what at the sandbox's broker: the coordinator everything, containers the job's topics.
+"""Rights at the sandbox's broker: the coordinator has all, containers have the job's topics.
 
-Clients on this machine that don't log in may do everything too (`broker.py`): a sandbox is
-open to whoever has an account here, and a container knows only the other listener.
+Clients on this machine without a login have all rights too (`broker.py`): a sandbox is open to
+every account of the machine. A container knows only the other listener.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from samza_dagster.sandbox.brokers import Brokers
 from samza_dagster.sandbox.demo_job import BrokerLogins
 
 RIGHTS_OF = f"{USER}{demo_job.JOB_NAME}"
-"""Nobody logs in as this one: each container gets a copy of its rules."""
+"""Never logs in: each container gets a copy of its rules."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class LoginFiles:
 
     @property
     def client_config(self) -> Path:
-        """The coordinator's login, as `SAMZA_DAGSTER_CLIENT_CONFIG` names it."""
+        """Return the file of the coordinator's login, for `SAMZA_DAGSTER_CLIENT_CONFIG`."""
         return self.directory / "client.properties"
 
     @property
     def secret(self) -> Path:
-        """What the containers' passwords are derived from."""
+        """Return the file of the secret from which the containers' passwords are derived."""
         return self.directory / "fencing.secret"
 
     def create(self, broker: Broker | Brokers) -> BrokerLogins:
-        """The coordinator's login and the containers' rights; what the job's config says of them."""
+        """Create the coordinator's login and the containers' rights; return them for the config."""
         password = secrets.token_urlsafe(32)
         with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:
             authorizer.set_login(ADMIN, password, MECHANISM)
@@ -49,7 +49,7 @@ class LoginFiles:
         return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
 
     def write(self, password: str, secret: str) -> None:
-        """The coordinator's password at the broker, and the containers' secret."""
+        """Write the coordinator's password at the broker, and the containers' secret."""
         self.directory.mkdir(parents=True, exist_ok=True)
         _write(
             self.client_config,
@@ -60,7 +60,7 @@ class LoginFiles:
 
 
 def _container_rights(servers: str) -> list[AclRule]:
-    """Read and write on the job's topics, without our own: state and audit are the coordinator's."""
+    """Return read and write rights on the job's topics, without our own state and audit topics."""
     return [
         AclRule(RIGHTS_OF, ALLOW, operation, "TOPIC", topic.name)
         for topic in (*demo_job.streams(), *demo_job.made_topics(servers))

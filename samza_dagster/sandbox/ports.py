@@ -1,4 +1,4 @@
-"""Free ports, on the loopback address unless told otherwise."""
+"""Free ports, on the loopback address by default."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-# Below the range from which kernels pick the ports of outgoing connections: a client's could
-# have it between the choice and the server's start, which takes seconds. Below the agents', too.
+# Below the kernel's range for outgoing connections: a client could take such a port between the
+# choice and the server's start, which takes seconds. Below the agents' ports, too.
 _PORTS = range(10_000, 17_000)
 _given: set[int] = set()
 
 
 def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
-    """Return `count` different ports that were free a moment ago: start, verify, try again.
-
-    A server takes seconds to be at its port. So none is given twice while there are others, and each
-    process looks first among a hundred that few others look at.
-    """
+    """Return `count` different ports that were free a moment ago: start, verify, try again."""
+    # A server takes seconds to reach its port. So no port is given twice while there are others,
+    # and each process tries first a hundred ports that few others try.
     own = os.getpid() % (len(_PORTS) // 100)
 
     def is_of_others(port: int) -> tuple[bool, bool]:
@@ -38,7 +36,7 @@ def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
 
 
 def is_taken(port: int) -> bool:
-    """Somebody listens on the port of the loopback address."""
+    """Return whether a process listens on the port of the loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

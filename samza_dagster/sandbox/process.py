@@ -1,10 +1,11 @@
-"""A process that the sandbox started, known by more than its number.
+"""A process of the sandbox, identified by more than its number.
 
-A process id alone may name a stranger after a while. Here it goes with the start time
-that the kernel reports and the boot it belongs to, so the remains of a killed sandbox
-are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
+A process id alone may name another process after a while. The record adds the boot and the start
+time that the kernel reports. So the remains of a killed sandbox are found and ended, and nothing
+else is. Linux only (`/proc`, pidfd).
 
-`spawn` starts a process in a session of its own, so its id is also that of its group and session. Its children may outlive it, in the same group.
+`spawn` starts a process in a session of its own, so its id is also that of its group and session.
+Its children may outlive it, in the same group.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _KILL_S = 5.0
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """One process: `role` says what it does, `start_ticks` and `boot` make the id unique."""
+    """A process; `role` is its purpose, `start_ticks` and `boot` make the id unique."""
 
     role: str
     pid: int
@@ -43,7 +44,7 @@ class ProcessRecord:
 
     @classmethod
     def of(cls, role: str, pid: int) -> ProcessRecord:
-        """Records a running process; raises `ActionFailed` when it's gone already."""
+        """Record a running process; raise `ActionFailed` when it has already ended."""
         name = procfs.name_of(pid)
         if name is None or not name.is_alive():
             raise ActionFailed(f"record the {role} process {pid}", seen="it has ended already")
@@ -51,27 +52,27 @@ class ProcessRecord:
 
     @property
     def is_alive(self) -> bool:
-        """The very process runs; a later one with the same number doesn't count."""
+        """Return whether this very process runs; a later one with the same number doesn't count."""
         exit_status(self)
         return self.name.is_alive()
 
     @property
     def name(self) -> procfs.ProcessName:
-        """As the agent's code knows processes."""
+        """Return the process in the agent's form."""
         return procfs.ProcessName(self.pid, self.start_ticks, self.boot)
 
     @property
     def is_group_alive(self) -> bool:
-        """Whether any process is left of the group and session that it founded, zombies not counted."""
+        """Return whether the group and session that it founded have a process that is no zombie."""
         return self.is_alive or bool(procfs.group_of(self.name, self.name))
 
     def to_json(self) -> dict[str, Any]:
-        """As `sandbox.json` holds it."""
+        """Return the form of `sandbox.json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ProcessRecord:
-        """Reads what `to_json` wrote; raises `InvalidInput`."""
+        """Read the record of `to_json`; raise `InvalidInput`."""
         try:
             return cls(
                 str(data["role"]), int(data["pid"]), int(data["start_ticks"]), str(data["boot"])
@@ -82,7 +83,7 @@ class ProcessRecord:
             ) from error
 
     def send(self, what: signal.Signals) -> bool:
-        """Sends a signal through a pidfd; False when the process had ended before."""
+        """Send a signal through a pidfd; return False when the process had ended before."""
         if not self.is_alive:
             return False
         with contextlib.closing(procfs.ProcessHandle(self.name)) as handle:
@@ -90,16 +91,16 @@ class ProcessRecord:
         return True
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for the end; True when it has ended."""
+        """Wait for the end; return True when it has ended."""
         with contextlib.closing(procfs.ProcessHandle(self.name)) as handle:
             handle.wait(timeout_s)
         return not self.is_alive
 
     def stop(self, grace_s: float = 15.0, kill_s: float = 10.0) -> bool:
-        """SIGTERM, after `grace_s` SIGKILL; returns when it was seen dead.
+        """Send SIGTERM, after `grace_s` SIGKILL; return when it was seen dead.
 
-        True when it ended by itself after the SIGTERM. Raises `ActionFailed` when it
-        outlives SIGKILL by `kill_s`.
+        Returns True when it ended by itself after the SIGTERM. Raises `ActionFailed` when it
+        survives SIGKILL by `kill_s`.
         """
         if not self.send(signal.SIGTERM) or self.wait(grace_s):
             return True
@@ -114,7 +115,7 @@ class ProcessRecord:
 
 
 _children: dict[ProcessRecord, subprocess.Popen[bytes]] = {}
-"""Own children, so that a dead one is reaped and doesn't stay as a zombie."""
+"""Own children, so that dead ones are reaped and don't stay as zombies."""
 
 
 def spawn(
@@ -126,12 +127,12 @@ def spawn(
     directory: Path | None = None,
     on_spawn: Callable[[ProcessRecord], None] | None = None,
 ) -> ProcessRecord:
-    """Starts a process in a session of its own, output appended to `log`.
+    """Start a process in a session of its own, output appended to `log`.
 
-    A Ctrl-C at the terminal doesn't reach it: whoever started it ends it. `on_spawn` is
-    told the record before a Ctrl-C can come in between. Raises `MissingPrerequisite`
-    when the program isn't there.
+    `on_spawn` gets the record before an interrupt can come in between. Raises
+    `MissingPrerequisite` when the program isn't there.
     """
+    # A Ctrl-C at the terminal doesn't reach the process: its owner ends it.
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, interrupts_deferred():
         try:
@@ -155,22 +156,20 @@ def spawn(
 
 
 def with_default_signals(command: Sequence[str]) -> list[str]:
-    """The command, run with the default actions of the signals that end a process; its path is absolute.
-
-    A process started in the background of a non-interactive shell inherits SIGINT
-    ignored, and one that ends its children by SIGINT would never end.
-    """
+    """Return the command (absolute path) with default actions of the signals that end it."""
+    # A process in the background of a non-interactive shell inherits SIGINT ignored, and would
+    # never end when its parent ends it by SIGINT.
     return [sys.executable, "-I", "-c", _BY_DEFAULT, *command]
 
 
 def exit_status(record: ProcessRecord) -> int | None:
-    """Exit status of an own child that has ended (negative: the signal), else None."""
+    """Return the exit status of an own child that has ended (negative: the signal), else None."""
     child = _children.get(record)
     return child.poll() if child is not None else None
 
 
 def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> tuple[ProcessRecord, ...]:
-    """SIGTERM to all at once, then waits for each; SIGKILL to those past the grace.
+    """Send SIGTERM to all at once, wait for each, and SIGKILL those past the grace.
 
     Returns those that had to be killed.
     """
@@ -183,10 +182,10 @@ def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> tuple[P
 
 
 def stop_groups(leaders: Sequence[ProcessRecord], *, timeout_s: float) -> None:
-    """Ends groups in reverse order of their start; kills what is left after `timeout_s`.
+    """End groups in reverse order of their start; kill what is left after `timeout_s`.
 
-    Asks the leaders alone: each ends its own children in order. Raises `ActionFailed`
-    when a group survives even SIGKILL.
+    Signals the leaders alone: each ends its own children in order. Raises `ActionFailed` when a
+    group survives SIGKILL.
     """
     deadline = time.monotonic() + timeout_s
     for leader in reversed(leaders):
@@ -211,7 +210,7 @@ def _is_group_gone(leader: ProcessRecord, deadline: float) -> bool:
 
 
 def log_tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log, for a message to a person."""
+    """Return the last lines of a log, for a message to a person."""
     try:
         with log.open("rb") as opened:
             opened.seek(max(0, log.stat().st_size - 65536))

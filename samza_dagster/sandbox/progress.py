@@ -1,4 +1,4 @@
-"""How the sandbox shows what it does: phases with seconds."""
+"""Reports the sandbox's progress: phases with seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 
 
 class Phases:
-    """Tells each phase of a longer action when it begins and, with seconds, when it ends."""
+    """Reports each phase of a longer action at its begin and, with seconds, at its end."""
 
     def __init__(self, tell: Callable[[str], None]):
         self._tell = tell
@@ -16,7 +16,7 @@ class Phases:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Generator[Callable[[str], None]]:
-        """Times `name`; the yielded function tells how far it is."""
+        """Time `name`; the yielded function reports progress."""
         started = time.monotonic()
         self._tell(f"{name} …")
         try:

@@ -1,4 +1,4 @@
-"""The properties files of this package: names in braces are filled in."""
+"""The properties files of this package, with placeholders in braces."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from samza_dagster.metadata.connection import read_properties
 
 
 def filled_in(file: str, /, **values: object) -> dict[str, str]:
-    """The properties of `file`, beside this one, with `values`."""
+    """Return the properties of `file` in this directory, with `values` filled in."""
     properties = read_properties(Path(__file__).with_name(file), "start a sandbox")
     return {key.format(**values): text.format(**values) for key, text in properties.items()}

@@ -1,4 +1,4 @@
-"""When a sandbox is up: every container runs, the fill is processed, standbys are near."""
+"""Readiness of a sandbox: every container runs, the fill is processed, standbys are near."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, JOB_ID, JOB_NAME, OU
 
 RUNNING = "running"
 CLOSE_S = 10.0
-"""A standby is caught up when it lacks no more than the load sends in this time; it writes
-its offset every commit (5 s)."""
+"""A standby is caught up when it lacks no more records than the load sends in this time. It
+writes its offset every commit (5 s)."""
 
 
 def applied_offset(state_directory: Path, task_name: str) -> int | None:
-    """Offset of the last record in the task's store on this host; None without a store.
-
-    `OFFSET-v2` beside it: Java framing and a checksum, then `{"kafka.<changelog>.<partition>":"<offset>"}`.
-    A byte of the checksum may be a `{` by chance, so the JSON begins at the last `{"`.
-    """
+    """Return the offset of the last record in the task's store on this host; None without one."""
+    # `OFFSET-v2` beside it has Java framing and a checksum, then
+    # `{"kafka.<changelog>.<partition>":"<offset>"}`. A byte of the checksum may be a `{` by chance,
+    # so the JSON begins at the last `{"`.
     store = state_directory / naming.store_directory(JOB_NAME, JOB_ID, STORE, task_name)
     try:
         content = (store / "OFFSET-v2").read_bytes()
@@ -37,7 +36,7 @@ def applied_offset(state_directory: Path, task_name: str) -> int | None:
 def near_copies(
     state_directories: Iterable[Path], ends: tuple[int, ...], bound: int
 ) -> tuple[int, ...]:
-    """Per partition, on how many hosts a store lacks at most `bound` records.
+    """Return, per partition, the number of hosts with a store that lacks at most `bound` records.
 
     `ends` are the end offsets of the changelog. The active's own store counts as one.
     """
@@ -52,10 +51,10 @@ def near_copies(
 
 
 class Readiness:
-    """Reads whoever runs the containers, the broker and the hosts' disks; decides nothing.
+    """Reads the containers' runner, the broker and the hosts' disks; decides nothing.
 
-    `processors` tells what runs, by processor id (`state`, `host`), and may raise
-    `Unreachable`; `state_directories` are the hosts' own.
+    `processors` returns the running processors by id (`state`, `host`), and may raise
+    `Unreachable`. `state_directories` are the hosts' own.
     """
 
     def __init__(
@@ -79,11 +78,11 @@ class Readiness:
         self._copies: tuple[int, ...] = ()
 
     def close(self) -> None:
-        """Lets go of the broker."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
-    def all_running(self) -> bool:
-        """Every processor of the job is running; raises what `processors` does of a part that died."""
+    def are_all_running(self) -> bool:
+        """Return whether every processor of the job runs; raise what `processors` raises."""
         try:
             self._last = self._processors()
         except Unreachable:
@@ -93,23 +92,23 @@ class Readiness:
         )
 
     def outputs(self) -> int:
-        """Records that the job has put out; raises `Unreachable`."""
+        """Return the number of the job's outputs; raise `Unreachable`."""
         self._outputs = sum(self._ends(OUTPUT_TOPIC))
         return self._outputs
 
-    def standbys_ready(self, rate: float) -> bool:
-        """All run, and every task has its active's and all standbys' stores near the changelog.
+    def are_standbys_ready(self, rate: float) -> bool:
+        """Return whether all run and each task's stores are near the changelog's end.
 
-        Raises `Unreachable`.
+        Counts the active's and all standbys' stores. Raises `Unreachable`.
         """
-        if not self.all_running():
+        if not self.are_all_running():
             return False
         ends = self._ends(CHANGELOG_TOPIC)
         self._copies = near_copies(self._directories, ends, max(100, round(rate * CLOSE_S)))
         return all(copies > self._standbys for copies in self._copies)
 
     def explain(self) -> str:
-        """What is still waited for."""
+        """Return what is still missing."""
         states = {
             processor_id: f"{each.get('state')} on {each.get('host')}"
             for processor_id, each in self._last.items()
@@ -120,7 +119,7 @@ class Readiness:
         try:
             return self._ends_by_kept(topic)
         except Unreachable:
-            return self._ends_by_kept(topic)  # by a new client: the broker may well be there
+            return self._ends_by_kept(topic)  # by a new client, since the broker may well be there
 
     def _ends_by_kept(self, topic: str) -> tuple[int, ...]:
         with self._consumer.use() as consumer:

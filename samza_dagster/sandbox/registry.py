@@ -1,7 +1,7 @@
-"""What a sandbox has started, on disk before anything else happens with it.
+"""The record of a sandbox's processes, on disk before any other use of them.
 
-`$SAMZA_DAGSTER_HOME/sandboxes/<name>/sandbox.json` names every process by id, start time
-and boot, so the remains of a sandbox that was killed are found and ended.
+`$SAMZA_DAGSTER_HOME/sandboxes/<name>/sandbox.json` names every process by id, start time and
+boot, so the remains of a sandbox that was killed are found and ended.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Registry:
 
     @property
     def file(self) -> Path:
-        """`sandbox.json`."""
+        """Return the path of `sandbox.json`."""
         return self.directory / "sandbox.json"
 
     @property
     def exists(self) -> bool:
-        """There is a record, of a sandbox that is up or was killed."""
+        """Return whether there is a record, of a sandbox that is up or was killed."""
         return self.file.is_file()
 
     def read(self) -> dict[str, Any]:
-        """The record, empty when there is none; raises `InvalidInput` for one unreadable."""
+        """Return the record, empty without one; raise `InvalidInput` for an unreadable one."""
         try:
             data: dict[str, Any] = json.loads(self.file.read_text())
         except FileNotFoundError:
@@ -67,40 +67,38 @@ class Registry:
         return data
 
     def update(self, **facts: Any) -> None:
-        """Replaces facts in the record, all at once."""
+        """Replace facts in the record, all at once."""
         with self._thread_lock:
             self._write({**self.read(), "version": VERSION, "name": self.name, **facts})
 
     def add(self, record: ProcessRecord) -> None:
-        """Records a process that was just started."""
+        """Record a process that was just started."""
         with self._thread_lock:
             data: dict[str, Any] = {"version": VERSION, "name": self.name, **self.read()}
             data["processes"] = [*data.get("processes", []), record.to_json()]
             self._write(data)
 
     def processes(self) -> tuple[ProcessRecord, ...]:
-        """All recorded processes, dead ones too, in the order of their start."""
+        """Return all recorded processes, dead ones too, in the order of their start."""
         return tuple(ProcessRecord.from_json(each) for each in self.read().get("processes", []))
 
     def live(self, role: str | None = None) -> tuple[ProcessRecord, ...]:
-        """Those that run, of one role or of all."""
+        """Return the processes that run, of one role or of all."""
         return tuple(
             record for record in self.processes() if record.is_alive and role in (None, record.role)
         )
 
     def forget(self) -> None:
-        """Removes the record; data and logs stay."""
+        """Remove the record; data and logs stay."""
         self.file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
-        """Holds the sandbox for one up or down; raises `Refused` while another does.
-
-        Of one that has no other file the directory goes again, as after an up that was refused.
-        """
+        """Hold the sandbox for one up or down; raise `Refused` while another holds it."""
+        # A directory without any other file is removed again, as after an up that was refused.
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as held:
-            if not acquired(held):
+            if not lock_file(held):
                 held.seek(0)
                 raise Refused(
                     f"one command at a time on sandbox {self.name!r}",
@@ -113,14 +111,15 @@ class Registry:
                 held.flush()
                 yield
             finally:
-                with contextlib.suppress(OSError):  # another command may be about to take it
+                with contextlib.suppress(OSError):  # another command may be about to lock it
                     if [*self.directory.iterdir()] == [self._lock]:
                         self._lock.unlink()
                         self.directory.rmdir()
 
     @property
     def is_held(self) -> bool:
-        """Who began the newest up or down of it lives; asked without the lock, which an up might miss just then."""
+        """Return whether the process of the newest up or down lives."""
+        # Read without the lock, because an up could fail to lock it at that moment.
         with contextlib.suppress(FileNotFoundError):
             return Path("/proc", self._lock.read_text() or "-").is_dir()
         return False
@@ -134,8 +133,8 @@ class Registry:
         write_text(self.file, json.dumps(data, indent=1))
 
 
-def acquired(file: TextIO) -> bool:
-    """Locks it, unless another holds it or has just taken it away; whether it did."""
+def lock_file(file: TextIO) -> bool:
+    """Lock the file; return False if another process holds it or has just removed it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -144,7 +143,7 @@ def acquired(file: TextIO) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], deadline: float) -> bool:
-    """Asks `condition` ten times a second until it holds or the monotonic clock is at `deadline`."""
+    """Call `condition` ten times a second until it holds or the monotonic `deadline` is reached."""
     while not condition():
         if time.monotonic() >= deadline:
             return False

@@ -1,6 +1,6 @@
-"""Runs the containers of a sandbox's job with our own coordinator; `yarn.runner` does so on YARN.
+"""Runs the containers of a sandbox's job with our coordinator; `yarn.runner` does so on YARN.
 
-The sandbox's record is all that another process needs to look at it or end it.
+Other processes need only the sandbox's record to inspect or end it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class OwnRunner:
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """One for each agent."""
+        """Return the hosts, one for each agent."""
         return hosts_of(self._registry)
 
     @property
     def roles(self) -> set[str]:
-        """The coordinator and the agents."""
+        """Return the roles of the coordinator and the agents."""
         return {COORDINATOR, *(host.role for host in self.hosts)}
 
     def start(
@@ -46,7 +46,8 @@ class OwnRunner:
         memory_mb: int,
         phases: Phases,
     ) -> None:
-        """The agents first; returns before the containers run. `settings` stand above `config`."""
+        """Start the agents, then the coordinator; `settings` override `config`."""
+        # Returns before the containers run.
         with phases.phase("hosts and coordinator"):
             self.files.write(*config_and_template({**config, **settings}))
             for host in self.hosts:
@@ -59,11 +60,13 @@ class OwnRunner:
             self.files.start(on_spawn=self._registry.add)
 
     def processors(self) -> Mapping[str, Mapping[str, Any]]:
-        """Processor id → `state`, `host`, `execution_id`, `mode`, `pid` of what runs, as the coordinator says.
+        """Return the running processors from the coordinator's status, by id.
 
-        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died. A coordinator
-        that the broker didn't answer in time is started again, as an init system would.
+        Each has `state`, `host`, `execution_id`, `mode` and `pid`. Raises `Unreachable` while the
+        status is unknown, `ActionFailed` when a part has died.
         """
+        # A coordinator that ended because the broker didn't answer is started again, as an init
+        # system would.
         coordinators = [r for r in self._registry.processes() if r.role == COORDINATOR]
         for record in coordinators[-1:]:
             if process.exit_status(record) == Unreachable.exit_code:
@@ -77,7 +80,7 @@ class OwnRunner:
         return self.files.status().get("processors", {})
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
+        """Return its part of a sandbox's status; `live` are the roles of the running processes."""
         hosts = {h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts}
         facts: dict[str, Any] = {
             "coordinator_url": self.files.coordinator_url() if COORDINATOR in live else None,
@@ -91,18 +94,18 @@ class OwnRunner:
         return facts
 
     def container_log(self, host: SimulatedHost, execution_id: str) -> str:
-        """Of an incarnation that its agent still keeps."""
+        """Return the log of an incarnation that its agent still keeps."""
         return read_log(host.agent_directory / "incarnations" / execution_id / "container.log")
 
     def stop(self) -> None:
-        """The coordinator before the containers: it would start them anew."""
+        """Stop the coordinator before the containers, which it would start again."""
         process.stop_all([r for r in self._registry.live() if r.role == COORDINATOR])
         stop_hosts(self.hosts)
         (self.files.url).unlink(missing_ok=True)
 
 
 def read_log(file: Path) -> str:
-    """A log's text, empty when there is no such file."""
+    """Return a log's text, empty when there is no such file."""
     try:
         return file.read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The part of a sandbox that runs its job as standalone processors over a real ZooKeeper."""
+"""Runs a sandbox's job as standalone processors over a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ TIMES = {
     "job.debounce.time.ms": "1000",
     "job.coordinator.zk.consensus.timeout.ms": "20000",
 }
-"""Of a group on one machine; Samza's own defaults are 30, 20 and 40 s."""
+"""The times of a group on one machine; Samza's own defaults are 30, 20 and 40 s."""
 STOP_S = 60.0
 
 
 class ProcessorFiles:
-    """What all processors of a group are started with, below one directory.
+    """The files with which all processors of a group start, below one directory.
 
-    `logins` has theirs at the broker, written where that has an authorizer.
+    `logins` are their logins at a broker with an authorizer.
     """
 
     def __init__(self, directory: Path, logins: LoginFiles) -> None:
@@ -52,7 +52,7 @@ class ProcessorFiles:
         self.launch = directory / "launch.json"
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
-        """Writes config, which names ZooKeeper, and template."""
+        """Write config, which names ZooKeeper, and template."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config.write_text("".join(f"{key}={value}\n" for key, value in sorted(config.items())))
         launch.write(self.launch)
@@ -65,9 +65,9 @@ class ProcessorFiles:
         zookeeper: str = "",
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> ProcessRecord:
-        """Starts a processor on that host, whose directory has its records and stores.
+        """Start a processor on a host; the host's directory has its records and stores.
 
-        `zookeeper`: by another address than the config's.
+        `zookeeper` overrides the config's address.
         """
         command = [
             *(sys.executable, "-m", "samza_dagster.cli.main", "processor", "run"),
@@ -88,7 +88,7 @@ class ProcessorFiles:
         )
 
     def log_of(self, processor_id: str) -> Path:
-        """Where the output of a processor goes."""
+        """Return the file of a processor's output."""
         return self.directory / f"{processor_id}.log"
 
 
@@ -103,12 +103,12 @@ class StandaloneRunner:
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """One for each processor."""
+        """Return the hosts, one for each processor."""
         return hosts_of(self._registry)
 
     @property
     def roles(self) -> set[str]:
-        """ZooKeeper and the processors."""
+        """Return the roles of ZooKeeper and the processors."""
         return {ZOOKEEPER, *(role_of(processor_on(host.name)) for host in self.hosts)}
 
     def start(
@@ -118,7 +118,8 @@ class StandaloneRunner:
         memory_mb: int,
         phases: Phases,
     ) -> None:
-        """ZooKeeper first; returns before the group has agreed. `settings` stand above `config`."""
+        """Start ZooKeeper, then the processors; `settings` override `config`."""
+        # Returns before the group has agreed.
         with phases.phase("ZooKeeper"):
             server = ZooKeeperServer(
                 self._registry.directory / ZOOKEEPER, on_spawn=self._registry.add
@@ -133,10 +134,12 @@ class StandaloneRunner:
                 self.files.start(processor_on(host.name), host, on_spawn=self._registry.add)
 
     def processors(self) -> dict[str, dict[str, Any]]:
-        """Processor id → `state`, `host`, `leads`, `active_tasks`, `standby_tasks`, `pid`, by ZooKeeper.
+        """Return the processors of the group from ZooKeeper, by id.
 
-        One is `running` once it has joined the version that is agreed on, `lost` once its process has ended. Raises `Unreachable` without
-        ZooKeeper, `ActionFailed` when a processor has ended before the sandbox was up.
+        Each has `state`, `host`, `leads`, `active_tasks`, `standby_tasks` and `pid`. Its state is
+        `running` once it has joined the agreed version, `lost` once its process has ended. Raises
+        `Unreachable` without ZooKeeper, `ActionFailed` when a processor has ended before the
+        sandbox was up.
         """
         record = self._registry.read()
         alive = {each.role: each.pid for each in self._registry.live()}
@@ -167,7 +170,7 @@ class StandaloneRunner:
         }
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
+        """Return its part of a sandbox's status; `live` are the roles of the running processes."""
         facts: dict[str, Any] = {
             "zookeeper": self._registry.read().get("zookeeper") if ZOOKEEPER in live else None,
             "hosts": {
@@ -183,11 +186,11 @@ class StandaloneRunner:
         return facts
 
     def container_log(self, host: SimulatedHost, execution_id: str) -> str:
-        """Of an incarnation that its processor still keeps."""
+        """Return the log of an incarnation that its processor still keeps."""
         return read_log(host.directory / "incarnations" / execution_id / "container.log")
 
     def lose(self, host: str) -> None:
-        """Ends a host at once, its processor and all containers of it; raises `Refused` for one that doesn't run."""
+        """Kill a host's processor and all its containers; raise `Refused` when it doesn't run."""
         live = self._registry.live(role_of(processor_on(host)))
         if not live:
             raise Refused("lose a host that runs", seen=f"{host} doesn't", fix="another host")
@@ -199,7 +202,7 @@ class StandaloneRunner:
                 incarnation.warden.send(signal.SIGKILL)  # its container dies with it
 
     def stop(self) -> None:
-        """The processors, which end their containers, then what killed ones left; ZooKeeper is still there."""
+        """Stop the processors, their containers and the remains of killed ones; keep ZooKeeper."""
         mine = self.roles - {ZOOKEEPER}
         process.stop_all([r for r in self._registry.live() if r.role in mine], grace_s=STOP_S)
         stop_hosts(self.hosts)
@@ -215,10 +218,10 @@ class StandaloneRunner:
 
 
 def processor_on(host: str) -> str:
-    """The id of the processor on a host of the sandbox."""
+    """Return the id of the processor on a host of the sandbox."""
     return f"p{host.rpartition('-')[2]}"
 
 
 def role_of(processor_id: str) -> str:
-    """How a processor is recorded."""
+    """Return the role of a processor in the record."""
     return f"processor {processor_id}"

@@ -1,8 +1,8 @@
-"""The classes by which a container's tasks are silent for less long, compiled once.
+"""The Java classes that shorten the silence of a container's tasks, compiled once.
 
-One warms its JVM while that is parked at its JobModel, by the other its Kafka consumers stop at once. The sources
-are in `samza_dagster/java/`. They need the `javac` of the same JDK; a Java without one runs containers that
-start and end slower.
+One class warms a container's JVM while it is parked at its JobModel; the other stops Kafka
+consumers at once. The sources are in `samza_dagster/java/`. They need the `javac` of the same
+JDK; containers of a Java without one start and end slower.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from samza_dagster.sandbox.java_check import Java
 MAIN_CLASS = "samza_dagster.WarmStart"
 _SOURCES = ("WarmStart.java", "PromptKafkaSystemFactory.java")
 _COMPILE_S = 120.0
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same jar each time: the class archive checks its content
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # keeps the jar equal, because the class archive checks it
 
 
 def warm_start_jar(java: Java, jars: tuple[Path, ...]) -> Path | None:
-    """The jar among the artifacts, compiled against `jars` where it isn't there; None without `javac`."""
+    """Return the jar, compiled against `jars` on first use; None without `javac`."""
     directory = resources.files("samza_dagster").joinpath("java")
     sources = {name: directory.joinpath(name).read_bytes() for name in _SOURCES}
     digest = hashlib.sha256(b"".join(sources.values()) + java.version.encode()).hexdigest()[:16]

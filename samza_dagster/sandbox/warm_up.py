@@ -34,7 +34,7 @@ _EXECUTION_ID = "warm-up"
 
 
 class JobModelServer:
-    """Serves one JobModel as a coordinator would; every heartbeat is answered `alive`."""
+    """Serves one JobModel as a coordinator would; answers every heartbeat with `alive`."""
 
     def __init__(self, job_model: JobModel) -> None:
         self._job_model = job_model.to_json().encode()
@@ -60,7 +60,7 @@ class JobModelServer:
 
     @property
     def url(self) -> str:
-        """With the slash at its end that Samza needs."""
+        """Return the URL, with the final slash that Samza needs."""
         return f"http://{LOOPBACK}:{self._server.server_address[1]}/"
 
     def _answer(self, path: str) -> bytes:
@@ -71,7 +71,7 @@ class JobModelServer:
         return self._job_model
 
     def close(self) -> None:
-        """Stops serving."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -80,11 +80,11 @@ class JobModelServer:
 def ensure_container_archive(
     directory: Path, on_start: Callable[[ProcessRecord], None] = lambda _: None
 ) -> ClassArchive:
-    """The archive, built first where there is none: a broker, one container, 200 records.
+    """Return the archive; build it first if needed: a broker, one container, 200 records.
 
-    Works in `directory`, which is removed before and after. `on_start` is told each process
-    that this starts. Raises `DeadlineExceeded` when the container processed nothing in two
-    minutes, and what `Broker.start` raises.
+    Works in `directory`, which is removed before and after. `on_start` gets each started process.
+    Raises `DeadlineExceeded` when the container processed nothing in two minutes, and as
+    `Broker.start` does.
     """
     classes = ContainerClasses.of_now()
     archive = classes.archive
@@ -110,13 +110,13 @@ def ensure_container_archive(
 
 
 @contextlib.contextmanager
-def archive_built_beside(
+def build_archive_beside(
     directory: Path, on_start: Callable[[ProcessRecord], None], phases: Phases
 ) -> Generator[None]:
-    """Builds the archive beside the block, where there is none; a failure only costs time.
+    """Build a missing archive beside the block; a failure only costs time.
 
-    Works in `directory`; `on_start` is told each process that this starts, and all of
-    them end with a block that fails.
+    Works in `directory`. `on_start` gets each started process; all of them end with a block that
+    fails.
     """
     if ContainerClasses.of_now().archive.exists:
         yield
@@ -160,7 +160,7 @@ def _run_container(
     template: LaunchTemplate,
     on_start: Callable[[ProcessRecord], None],
 ) -> bool:
-    """True when the container processed records and then ended by itself."""
+    """Return True when the container processed records and then ended by itself."""
     bootstrap_servers = broker.bootstrap_servers
     demo_job.make_all(bootstrap_servers, actives=1)
     _produce(bootstrap_servers)
@@ -191,7 +191,7 @@ def _run_container(
 
 
 def _with_login(broker: Broker, directory: Path) -> JobModel:
-    """The JobModel of a container that logs in, as those of a sandbox do."""
+    """Return the JobModel of a container that logs in, as those of a sandbox do."""
     logins = LoginFiles(directory / "logins").create(broker)
     plain = demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=0)
     principals = Principals.of({**plain.config, **logins.config()})
@@ -218,7 +218,7 @@ def _produce(bootstrap_servers: str) -> None:
                     partition=number % demo_job.TASKS_PER_CONTAINER,
                 )
         producer.flush(30)
-        producer.purge()  # else it is closed when the broker has the rest
+        producer.purge()  # else `close` waits until the broker has the rest
 
 
 def _wait_for_output(

@@ -1,4 +1,4 @@
-"""One ZooKeeper server on loopback and a free port, from the jars that pyspark carries."""
+"""A ZooKeeper server on loopback and a free port, from the jars of pyspark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from samza_dagster.sandbox.process import ProcessRecord
 ZOOKEEPER = "zookeeper"
 _START_S = 30.0
 _TICK_MS = 200
-"""Sessions of 2 to 20 ticks are granted: of 0.4 s and more, where a test wants short ones."""
+"""The server grants sessions of 2 to 20 ticks: from 0.4 s, for tests with short sessions."""
 _JARS = (
     "zookeeper",
     "slf4j-api",
@@ -33,9 +33,9 @@ _HEAP = ("-Xms64m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ZooKeeperServer:
-    """A server whose data lives in `directory`. Started again after `close` it keeps port and data.
+    """A server with its data in `directory`; a restart after `close` keeps port and data.
 
-    `settings` are lines of its `zoo.cfg` beside those that it needs, `flags` its JVM's.
+    `settings` are additional lines of its `zoo.cfg`, `flags` its JVM's.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class ZooKeeperServer:
 
     @property
     def hosts(self) -> str:
-        """`127.0.0.1:<port>`; known once started."""
+        """Return `127.0.0.1:<port>`; known once started."""
         if not self._port:
             raise ActionFailed("ZooKeeper's address", seen="it wasn't started")
         return f"{LOOPBACK}:{self._port}"
 
     @property
     def process(self) -> ProcessRecord:
-        """Its process, for the record."""
+        """Return its process, for the record."""
         if self._process is None:
             raise ActionFailed("ZooKeeper's process", seen="it wasn't started")
         return self._process
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """Return the file of its output."""
         return self.directory / "zookeeper.log"
 
     def start(self) -> Self:
-        """Starts it and waits until it answers.
+        """Start the server and wait until it answers.
 
         Raises `DeadlineExceeded` after half a minute, `ActionFailed` with the end of its log when
         it ended early, `MissingPrerequisite` without Java or pyspark.
@@ -103,7 +103,7 @@ class ZooKeeperServer:
         return self
 
     def close(self, grace_s: float = 10.0) -> None:
-        """Ends it and confirms that it's gone."""
+        """End the server and confirm its end."""
         record, self._process = self._process, None
         if record is not None:
             record.stop(grace_s=grace_s)
@@ -121,7 +121,7 @@ class ZooKeeperServer:
                 raise ActionFailed(
                     "start ZooKeeper", seen=process.log_tail(self.log), fix=f"see {self.log}"
                 )
-            if _answers(self._port):
+            if _is_answering(self._port):
                 return
         raise DeadlineExceeded(
             "start ZooKeeper",
@@ -130,7 +130,7 @@ class ZooKeeperServer:
         )
 
 
-def _answers(port: int) -> bool:
+def _is_answering(port: int) -> bool:
     try:
         with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
             connection.sendall(b"srvr")

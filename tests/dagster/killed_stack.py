@@ -220,7 +220,7 @@ class Killed:
         def launch(strategy: str) -> None:
             params = {"params": {"parentRunId": root, "strategy": strategy}}
             answer = graphql.ask(self.stack.url, _REEXECUTE, params)["launchRunReexecution"]
-            graphql.launched(answer, f"re-execute run {root}: {strategy}")
+            graphql.run_id_of(answer, f"re-execute run {root}: {strategy}")
 
         try:
             launch("FROM_FAILURE")

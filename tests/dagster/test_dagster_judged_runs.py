@@ -73,7 +73,7 @@ def started_again(world: SteppedJob) -> None:
     world.starts["0"] += 1
 
 
-def standby_left(world: SteppedJob) -> None:
+def note_standby_left(world: SteppedJob) -> None:
     world.at["0-1"] = "host-4"
 
 
@@ -87,7 +87,7 @@ def two_of_a_group(world: SteppedJob) -> None:
 
 @pytest.mark.longdagster
 @pytest.mark.parametrize(
-    "wrong", [asked_again, started_again, standby_left, committed_again, two_of_a_group]
+    "wrong", [asked_again, started_again, note_standby_left, committed_again, two_of_a_group]
 )
 def test_a_placement_that_went_wrong_is_seen(
     instance: dg.DagsterInstance,

@@ -222,7 +222,7 @@ class Cockpit:
         """All steps of a run anew, as the UI asks for it."""
         params = {"params": {"parentRunId": run_id, "strategy": "ALL_STEPS"}}
         answer = graphql.ask(self.stack.url, _REEXECUTE, params)["launchRunReexecution"]
-        graphql.launched(answer, f"re-execute run {run_id}")
+        graphql.run_id_of(answer, f"re-execute run {run_id}")
 
     @contextmanager
     def schedule(self, name: str) -> Generator[Ticking]:

@@ -75,7 +75,7 @@ real_run = EffectRunner.run
 real_acknowledged = ResourceRequests.acknowledged
 real_admit = BrokerFence.admit
 real_fence = BrokerFence.fence_now
-real_ask = PrincipalView.who_still_serves_it
+real_ask = PrincipalView.brokers_still_serving
 real_fenced = Term.fenced
 real_take_over = StateWriter.take_over
 
@@ -115,7 +115,7 @@ def fence_now(self: BrokerFence, execution_id: str) -> tuple[str, ...]:
     return real_fence(self, execution_id)
 
 
-def who_still_serves_it(self: PrincipalView) -> tuple[str, ...]:
+def brokers_still_serving(self: PrincipalView) -> tuple[str, ...]:
     reached("after-effect", f"{FENCE}: its rule is set")
     return real_ask(self)
 
@@ -136,7 +136,7 @@ EffectRunner.run = run  # type: ignore[method-assign]
 ResourceRequests.acknowledged = acknowledged  # type: ignore[method-assign]
 BrokerFence.admit = admit  # type: ignore[method-assign]
 BrokerFence.fence_now = fence_now  # type: ignore[method-assign]
-PrincipalView.who_still_serves_it = who_still_serves_it  # type: ignore[method-assign]
+PrincipalView.brokers_still_serving = brokers_still_serving  # type: ignore[method-assign]
 Term.fenced = fenced  # type: ignore[method-assign]
 StateWriter.take_over = take_over  # type: ignore[method-assign]
 

@@ -148,7 +148,7 @@ class BrokerFence:
         """
         self._authorizer.add_rules(self._principals.fence(execution_id))
         self._set_login(execution_id)
-        return self._view(execution_id, DEADLINE_S).who_still_serves_it()
+        return self._view(execution_id, DEADLINE_S).brokers_still_serving()
 
     def _wait_until_known(self, execution_id: str) -> None:
         """Wait until every broker knows the login, or for a second: else a container's first connection fails.
@@ -156,7 +156,7 @@ class BrokerFence:
         A broker that knows the login has its rules: they come before it in the metadata log.
         """
         try:
-            without = self._view(execution_id, _KNOWN_S).who_lacks_its_login()
+            without = self._view(execution_id, _KNOWN_S).brokers_without_login()
         except SamzaDagsterError as error:
             log.warning("%s may not be let in yet: %s", execution_id, error)
         else:

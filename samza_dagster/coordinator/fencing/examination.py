@@ -151,7 +151,7 @@ def _rehearsed(
     )
     wanted = container_topics(config, principals.systems)
     try:
-        without = view.who_lacks_its_login()
+        without = view.brokers_without_login()
         seen = f"not at {', '.join(without)}"
         lacking = {} if without else _settled(lambda: view.lacking(wanted))
     except Unreachable as error:
@@ -170,7 +170,7 @@ def _rehearsed(
     # A rule on all topics, even one for a single principal, ends that they are open for
     # everybody where brokers are set to `allow.everyone.if.no.acl.found`.
     is_ruled = any((r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules)
-    open_for_all = () if is_ruled else view.who_tells_of(secrets.token_hex(12))
+    open_for_all = () if is_ruled else view.brokers_reporting(secrets.token_hex(12))
     yield Condition(
         _CLOSED,
         not open_for_all,

@@ -77,7 +77,7 @@ def demo_command(
     status = 1
     try:
         demo.run()
-        status = 0 if demo.findings.all_held else 1
+        status = 0 if demo.findings.is_fulfilled else 1
         for what, url in demo.links.items():
             tell(f"{what:<20} {url}")
         if not once:

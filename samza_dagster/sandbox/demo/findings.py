@@ -1,4 +1,4 @@
-"""What a demo has seen, and whether it is all that the demo promises."""
+"""The findings of a demo, and whether they fulfil its promise."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from samza_dagster.model import PlacementResponse
 
 @dataclass
 class Findings:
-    """What each demo has seen so far; its JSON is the last line that it prints.
+    """The findings of any demo; their JSON is the last line of its output."""
 
-    `moved`: all is where the demo's action was to put it. `locality_before` and `locality_after`
-    are the hosts by processor id, of standalone processors by task.
-    """
-
-    moved: bool = False
+    moved: bool = False  # everything is where the demo's action had to put it
     downtime_s: float | None = None
     missing: int | None = None
     unexplained: int | None = None
+    # Hosts by processor id; by task for standalone processors.
     locality_before: dict[str, str | None] = field(default_factory=dict[str, str | None])
     locality_after: dict[str, str | None] = field(default_factory=dict[str, str | None])
     failure: str | None = None
 
     @property
-    def all_held(self) -> bool:
-        """Everything that the demo promises was seen."""
+    def is_fulfilled(self) -> bool:
+        """Return whether everything that the demo promises was seen."""
         return (
             self.failure is None
             and self.moved
@@ -37,10 +34,10 @@ class Findings:
         )
 
     def to_json(self, phases: Mapping[str, float], elapsed_s: float) -> dict[str, Any]:
-        """The summary; seconds rounded to hundredths."""
+        """Return the summary; seconds rounded to hundredths."""
         return {
             **self.__dict__,
-            "ok": self.all_held,
+            "ok": self.is_fulfilled,
             "phases_s": dict(phases),
             "elapsed_s": round(elapsed_s, 2),
         }
@@ -48,7 +45,7 @@ class Findings:
 
 @dataclass
 class MoveFindings(Findings):
-    """Of a move that Dagster asks for."""
+    """The findings of a move that Dagster requests."""
 
     responses: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     restored: int | None = None
@@ -57,7 +54,7 @@ class MoveFindings(Findings):
     assets: bool = False
 
     def add_response(self, response: PlacementResponse, at_s: float) -> None:
-        """Notes one status; `at_s` in seconds since the move was asked for."""
+        """Note one status; `at_s` in seconds since the request."""
         self.responses.append(
             {
                 "uuid": response.uuid,
@@ -69,10 +66,11 @@ class MoveFindings(Findings):
         )
 
     @property
-    def all_held(self) -> bool:
-        """Dagster's assets too, and a warm store: it read little more than was new to it."""
+    def is_fulfilled(self) -> bool:
+        """Return whether the promise holds, with Dagster's assets and a warm store."""
+        # A warm store reads little more than the records that were new to it.
         return (
-            super().all_held
+            super().is_fulfilled
             and self.assets
             and self.restored is not None
             and self.produced_in_gap is not None
@@ -82,21 +80,18 @@ class MoveFindings(Findings):
 
 @dataclass
 class TakeoverFindings(Findings):
-    """Of a standalone processor's death.
-
-    `agreed_s`: from it until its group had agreed on a version without it; `took_over_s`: until each of its
-    tasks had written on its new processor. `owners`: by
-    partition how many have written to the changelog, one after the other, as the broker has it;
-    `two_owners`: how often one came back after another had.
-    """
+    """The findings of a standalone processor's death."""
 
     session_s: float | None = None
+    # From the death until the group had agreed on a version without the processor.
     agreed_s: float | None = None
+    # From the death until each of its tasks had written on its new processor.
     took_over_s: float | None = None
+    # By partition: how many producers wrote to the changelog, one after the other.
     owners: dict[int, int] = field(default_factory=dict[int, int])
-    two_owners: int | None = None
+    two_owners: int | None = None  # how often a producer returned after another had written
 
     @property
-    def all_held(self) -> bool:
-        """No task had two owners, too."""
-        return super().all_held and self.took_over_s is not None and self.two_owners == 0
+    def is_fulfilled(self) -> bool:
+        """Return whether the promise holds and no task had two owners."""
+        return super().is_fulfilled and self.took_over_s is not None and self.two_owners == 0

@@ -1,4 +1,4 @@
-"""The demo's move: active container 0 goes to the host of its standby, launched in Dagster."""
+"""The demo's move: active container 0 goes to its standby's host, launched in Dagster."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _JOB = "move_with_standby"
 
 
 class DemoMove:
-    """One move; what it shows goes to `findings`.
+    """The demo's move; its results go to `findings`.
 
-    Made where the move begins: it reads the map before it. What runs where is the sandbox's
-    word, not that of the client which Dagster asks with.
+    Create it right before the move, because it reads the map then. The sandbox's status is the
+    source, independent of the client that Dagster uses.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class DemoMove:
         self.began_ms = time.time_ns() // 1_000_000
 
     def run(self, runs: DagsterRuns, phases: Phases) -> str:
-        """Moves and returns the run's page; raises `ActionFailed` when the run did not succeed."""
-        with phases.phase(f"{_JOB}, launched in Dagster"), self._responses_shown():
+        """Move and return the run's page; raise `ActionFailed` when the run did not succeed."""
+        with phases.phase(f"{_JOB}, launched in Dagster"), self._show_responses():
             run_id = runs.launch(_JOB, _run_config())
             link = runs.run_url(run_id)
             self._tell(f"run {link}")
@@ -85,7 +85,7 @@ class DemoMove:
         return link
 
     def restored(self) -> Restored | None:
-        """What the moved active read of the changelog; None while that can't be told."""
+        """Return the records that the moved active read of the changelog; None while unknown."""
         runner = self._sandbox.runner
         execution_id = runner.processors().get(PROCESSOR, {}).get("execution_id")
         return self._restore.result(runner.container_log(self._destination, str(execution_id)))
@@ -97,8 +97,8 @@ class DemoMove:
         raise ActionFailed(f"find host {name}", seen="it is none of the sandbox's")
 
     @contextlib.contextmanager
-    def _responses_shown(self) -> Generator[None]:
-        """Tails the coordinator stream as a stranger would and tells each status."""
+    def _show_responses(self) -> Generator[None]:
+        """Tail the coordinator stream as an independent reader and show each status."""
         store = KafkaMetadataStore(
             self._connection.bootstrap_servers, self._connection.coordinator_stream_topic
         )
@@ -120,13 +120,13 @@ class DemoMove:
         self._findings.add_response(response, seconds)
         if response.processor_id == STANDBY:  # Samza's own Application Master moves it first
             if response.status_code is StatusCode.SUCCEEDED:
-                self._restore.standby_left()
+                self._restore.note_standby_left()
         elif response.status_code.is_terminal:
-            self._restore.active_arrived()
+            self._restore.note_active_arrived()
         elif (stage := details_of(response).stage) == Stage.STOPPING_STANDBY:
             self._standby_stops = True
         elif self._standby_stops and stage == Stage.RESERVING:
-            self._restore.standby_left()  # it is dead: its host is being reserved for the active
+            self._restore.note_standby_left()  # it is dead: its host is reserved for the active
 
 
 def _run_config() -> dict[str, object]:
@@ -139,12 +139,12 @@ def _run_config() -> dict[str, object]:
 
 
 def _hosts_of(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    """Processor id → host, by a sandbox's status."""
+    """Return processor id → host, by a sandbox's status."""
     return {name: each.get("host") for name, each in sorted(facts["processors"].items())}
 
 
 def _host_map(title: str, facts: Mapping[str, Any]) -> str:
-    """Host × container as text, by a sandbox's status; an active in brackets."""
+    """Return host × container as text, by a sandbox's status; an active in brackets."""
     lines = [f"{title}:"]
     for host in sorted(facts["hosts"]):
         here = [

@@ -1,4 +1,4 @@
-"""How much of the changelog a moved active had to read, against what was new to its host."""
+"""Counts the changelog records that a moved active read, against those new to its host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ _RESTORED = re.compile(r"(\d+) total entries restored for store: .*?/Partition_(
 
 
 def restored_records(log: str) -> dict[int, int]:
-    """Partition → records read from the changelog by the container's start, by its own log.
-
-    Empty when the container hasn't finished its restore yet.
-    """
+    """Return partition → records that the container's start read from the changelog, by its log."""
+    # Empty until the container has finished its restore.
     return {int(partition): int(count) for count, partition in _RESTORED.findall(log)}
 
 
@@ -34,9 +32,9 @@ class Restored:
 
 
 class RestoreWatch:
-    """One move of an active with these changelog `partitions` to the host of its standby.
+    """The restore of an active with these changelog `partitions` on the host of its standby.
 
-    `state` is where that host's containers keep their stores.
+    `state` is the directory of that host's stores.
     """
 
     def __init__(self, servers: str, state: Path, partitions: Sequence[int]) -> None:
@@ -46,20 +44,20 @@ class RestoreWatch:
         self._applied: dict[int, int] = {}
         self._ends: tuple[int, ...] = ()
 
-    def standby_left(self) -> None:
-        """Notes the store that the standby left behind: what the active won't have to restore."""
+    def note_standby_left(self) -> None:
+        """Note the offsets of the standby's store, which the active won't have to restore."""
         for partition in self._partitions:
             offset = applied_offset(self._state, f"Partition {partition}")
             if offset is not None:
                 self._applied[partition] = offset
 
-    def active_arrived(self) -> None:
-        """Notes where the changelog ends."""
+    def note_active_arrived(self) -> None:
+        """Note the ends of the changelog."""
         with contextlib.closing(kafka_client.consumer(self._servers)) as consumer:
             self._ends = kafka_client.end_offsets(consumer, CHANGELOG_TOPIC)
 
     def result(self, log: str) -> Restored | None:
-        """By what the active's new incarnation has logged; None while anything wasn't seen."""
+        """Return the numbers by the log of the active's new incarnation; None while incomplete."""
         restored = restored_records(log)
         known = restored.keys() & self._applied.keys()
         if not known >= set(self._partitions) or not self._ends:

@@ -1,8 +1,8 @@
 """`make demo`: the main job, end to end, on real parts.
 
-Sandbox up, standbys caught up, Dagster up; Dagster moves active container 0 onto the host of
-its standby; an outsider judges that nothing was lost and how long the outputs were
-silent; Spark writes where everything is now.
+Sandbox up, standbys caught up, Dagster up. Dagster moves active container 0 onto the host of its
+standby. An independent judge checks that nothing was lost and how long the outputs were silent.
+Spark writes where everything is now.
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.hosts import host_names
-from samza_dagster.sandbox.java_check import need_prerequisites
+from samza_dagster.sandbox.java_check import require_prerequisites
 from samza_dagster.sandbox.judge import Judge, OutputVerdict
 from samza_dagster.sandbox.progress import Phases
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCATION = "samza_dagster"
-"""As `workspace.yaml` calls it."""
+"""The name in `workspace.yaml`."""
 
 
 def checkout_definitions(root: Path = ROOT) -> Path:
-    """Of a checkout, which Dagster loads; an installed package has none beside it.
-
-    Raises `MissingPrerequisite`.
-    """
+    """Return a checkout's definitions, which Dagster loads; raise `MissingPrerequisite`."""
+    # An installed package has none beside it.
     file = root / "definitions.py"
     if not file.is_file():
         raise MissingPrerequisite(
@@ -46,7 +44,7 @@ def checkout_definitions(root: Path = ROOT) -> Path:
 
 
 class Demo:
-    """One run of the demo on a sandbox of these options; `tell` shows a line to a person."""
+    """A run of the demo on a sandbox of these options; `tell` shows a line to a person."""
 
     def __init__(self, options: lifecycle.Options, tell: Callable[[str], None]) -> None:
         self._options = options
@@ -63,15 +61,16 @@ class Demo:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds of each phase that has ended."""
+        """Return the seconds of each phase that has ended."""
         return self._phases.seconds
 
     def run(self) -> None:
-        """Everything from nothing to the verdict; what it started is running after it.
+        """Run the demo from nothing to the verdict; its processes keep running afterwards.
 
-        Raises `MissingPrerequisite`, before anything starts, without a checkout, Linux or the extra.
+        Raises `MissingPrerequisite`, before anything starts, without a checkout, Linux or the
+        extra.
         """
-        need_prerequisites()
+        require_prerequisites()
         definitions, options = checkout_definitions(), self._options
 
         def broker_is_up(servers: str) -> None:
@@ -83,7 +82,7 @@ class Demo:
                 env={
                     **demo_job.environment(servers),
                     "SAMZA_DAGSTER_HOSTS": " ".join(host_names(options.hosts)),
-                    # Samza's own Application Master does itself what ours leaves to the sensor.
+                    # Samza's own Application Master fails over by itself; ours needs the sensor.
                     "SAMZA_DAGSTER_AUTO_FAILOVER": "shadow" if options.is_under_samza else "act",
                 },
             )
@@ -110,19 +109,17 @@ class Demo:
         self._materialize(self._stack)
 
     def close(self) -> None:
-        """Stops all that the demo started and confirms it."""
+        """Stop everything that the demo started, and confirm it."""
         if self._stack is not None:
-            self._stack.stop(timeout_s=10)  # a run that is under way is ended hard
+            self._stack.stop(timeout_s=10)  # a run in progress is killed
             self._is_up.set()
         if self._starter.ident is not None:
-            self._starter.join()  # a start under way was told to end, with what it spawned last
+            self._starter.join()  # a start in progress ends, with its last processes
         self._sandbox.close()
 
     def _start_dagster(self) -> None:
-        """Beside the containers' start: it needs the broker's address and nothing else.
-
-        Sensors tick once the state is in: on two slow cores they took a third of what that needs.
-        """
+        """Start Dagster beside the containers: it needs the broker's address alone."""
+        # Sensors tick once the state is in, because they took a third of two slow cores before.
         assert self._stack is not None
         try:
             self._stack.start(timeout_s=600, before_daemon=self._is_up.wait)
@@ -174,4 +171,4 @@ class Demo:
                 seen=f"run {run_id} ended {status}",
                 fix=self.links["snapshot_assets"],
             )
-        stack.runs.switch_on("snapshots")  # not before: it would take what the move needs
+        stack.runs.switch_on("snapshots")  # not before, because the move needs the processors

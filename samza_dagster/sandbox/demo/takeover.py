@@ -1,7 +1,7 @@
-"""`make demo STANDALONE=1`: a standalone processor dies, and its tasks go on where their standbys are.
+"""`make demo STANDALONE=1`: a processor dies, and its tasks continue at their standbys.
 
-Sandbox up, standbys caught up; a host is lost with its processor and both its containers. An outsider
-judges that nothing was lost, and the broker's log says who wrote when.
+Sandbox up, standbys caught up. A host is lost with its processor and both its containers. An
+independent judge checks that nothing was lost, and the broker's log shows the writers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from samza_dagster.sandbox.registry import wait_until
 from samza_dagster.sandbox.standalone import SESSION_MS
 
 _TASK = "Partition 0"
-"""Whoever runs it is lost."""
+"""The demo kills the processor that runs this task."""
 _AGREED_S = 180.0
 
 
 class TakeoverDemo:
-    """One run on a sandbox of these options; `tell` shows a line to a person."""
+    """A run on a sandbox of these options; `tell` shows a line to a person."""
 
     def __init__(self, options: Options, tell: Callable[[str], None]) -> None:
         self._options = options
@@ -42,11 +42,11 @@ class TakeoverDemo:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds of each phase that has ended."""
+        """Return the seconds of each phase that has ended."""
         return self._phases.seconds
 
     def run(self) -> None:
-        """Everything from nothing to the verdict; what it started is running after it."""
+        """Run the demo from nothing to the verdict; its processes keep running afterwards."""
         servers = self._sandbox.up(self._options, self._phases)["bootstrap_servers"]
         with contextlib.closing(Judge(servers)) as judge:
             with self._phases.phase("outsider reads inputs and outputs"):
@@ -71,7 +71,7 @@ class TakeoverDemo:
                 self._judge(judge, [int(task.rpartition(" ")[2]) for task in tasks], died_ms)
 
     def close(self) -> None:
-        """Stops all that the demo started and confirms it."""
+        """Stop everything that the demo started, and confirm it."""
         self._sandbox.close()
 
     def _agreed_without(self, lost: str, tasks: int) -> Mapping[str, Mapping[str, Any]]:
@@ -122,7 +122,7 @@ def _actives(processors: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _places(processors: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
-    """Task → host, standbys too."""
+    """Return task → host, standbys included."""
     return {
         task: each["host"]
         for each in processors.values()

@@ -1,1 +1,1 @@
-"""A real YARN on this machine, and a Samza job under its own Application Master in it."""
+"""A real YARN on this machine, with a Samza job under its own Application Master."""

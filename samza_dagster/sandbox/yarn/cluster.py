@@ -29,7 +29,7 @@ _WEB_PORT = 8088
 _START_S = 90.0
 NODE_MEMORY_MB = 2048
 LOST_AFTER_S = 20.0
-"""Of a silent NodeManager; YARN's own default is ten minutes."""
+"""A NodeManager is lost after this silence; YARN's own default is ten minutes."""
 _PACKAGE = "org.apache.hadoop.yarn.server"
 _RESOURCE_MANAGER = f"{_PACKAGE}.resourcemanager.ResourceManager"
 _NODE_MANAGER = f"{_PACKAGE}.nodemanager.NodeManager"
@@ -51,9 +51,9 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 class YarnCluster:
     """`nodes` NodeManagers below `directory`, and the ResourceManager.
 
-    `servers` (`host:port,…`) are brokers outside that its containers reach by the same address,
-    `both_sides` addresses in its network that are reached by the same from outside, `settings`
-    entries of `yarn-site` over its own.
+    `servers` (`host:port,…`) are brokers outside that its containers reach at the same address.
+    `both_sides` are addresses in its network with the same address outside. `settings` override
+    its `yarn-site`.
     """
 
     def __init__(
@@ -84,21 +84,21 @@ class YarnCluster:
 
     @property
     def url(self) -> str:
-        """The ResourceManager's, from outside."""
+        """Return the ResourceManager's URL from outside."""
         return f"http://{self.namespace.outside[0]}"
 
     @property
     def configuration(self) -> Path:
-        """`HADOOP_CONF_DIR` of who speaks to the ResourceManager."""
+        """Return `HADOOP_CONF_DIR` for clients of the ResourceManager."""
         return self.directory / "conf"
 
     @property
     def hosts_file(self) -> Path:
-        """Names of all hosts, for each JVM in the namespace (`jdk.net.hosts.file`)."""
+        """Return the file of all hosts' names, for JVMs in the namespace (`jdk.net.hosts.file`)."""
         return self.directory / "hosts"
 
     def start(self) -> None:
-        """Returns when the ResourceManager has heard of every node.
+        """Start the cluster; return when the ResourceManager has heard of every node.
 
         Raises `DeadlineExceeded`, `ActionFailed` with the end of a log, `MissingPrerequisite`.
         """
@@ -111,27 +111,27 @@ class YarnCluster:
 
     @property
     def programs(self) -> Path:
-        """Of `PATH` for who is inside: `yarn application …`, and what submits the job anew."""
+        """Return the `PATH` entry for commands inside: `yarn application …`, a new submission."""
         return self.directory / "bin"
 
     def program(self, name: str, command: Sequence[str], more: str = '"$@"') -> None:
-        """Writes one that runs `command` with its own arguments behind it."""
+        """Write a script that runs `command` followed by the script's own arguments."""
         self.programs.mkdir(parents=True, exist_ok=True)
         script = self.programs / name
         script.write_text(f"#!/bin/sh\nexec {shlex.join(command)} {more}\n")
         script.chmod(0o755)
 
     def start_node(self, name: str) -> None:
-        """Starts that host and its NodeManager, again when it was lost."""
+        """Start a host and its NodeManager, also after its loss."""
         command = self._java(self.directory / name / "conf", _NODE_MANAGER, heap_mb=220)
         self._spawn(name, (sys.executable, "-I", str(_HOST_INIT), *command))
 
     def kill_node_manager(self, name: str) -> None:
-        """Kills it alone: all else on its host runs on. Raises `Refused` where none runs."""
+        """Kill a NodeManager alone, without its containers. Raise `Refused` where none runs."""
         self._kill(name, _NODE_MANAGER)
 
     def start_node_manager(self, name: str) -> None:
-        """Starts it again on its host; returns when its process is there."""
+        """Start a NodeManager again on its host; return when its process is there."""
         (first,) = (s for s in procfs.all_processes() if s.ppid == self._running[name].pid)
         os.kill(first.pid, signal.SIGUSR1)
         self._wait(
@@ -139,16 +139,16 @@ class YarnCluster:
         )
 
     def kill_resource_manager(self) -> None:
-        """Kills it; nodes and their containers run on. Raises `Refused` where none runs."""
+        """Kill the ResourceManager alone; nodes run on. Raise `Refused` where none runs."""
         self._kill(RESOURCE_MANAGER, _RESOURCE_MANAGER)
 
     def start_resource_manager(self) -> None:
-        """Starts it again; returns when it answers."""
+        """Start the ResourceManager again; return when it answers."""
         self._spawn_resource_manager()
-        self._wait("start the ResourceManager", self._answers)
+        self._wait("start the ResourceManager", self._is_answering)
 
     def state(self) -> Cluster:
-        """What the ResourceManager says now of its nodes and of the job; raises `Unreachable`."""
+        """Return the ResourceManager's report on its nodes and the job; raise `Unreachable`."""
         return ResourceManager([self.url]).cluster(demo_job.JOB_NAME, demo_job.JOB_ID)
 
     def _all_run(self) -> bool:
@@ -158,7 +158,7 @@ class YarnCluster:
         states = self._states()
         return all(states.get(name) == "RUNNING" for name in self.nodes)
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         try:
             self.state()
         except Unreachable:
@@ -216,7 +216,7 @@ class YarnCluster:
         return self.directory / f"{name}.log"
 
     def _write(self) -> None:
-        # The machine's own name is that of what runs in the namespace as no host.
+        # Processes in the namespace outside any host have the machine's own name.
         machine = {"localhost": "127.0.0.1", os.uname().nodename: "127.0.0.1"}
         names = {**machine, **self.nodes, RESOURCE_MANAGER: self._address}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ class YarnCluster:
                 "yarn.resourcemanager.hostname": RESOURCE_MANAGER,
                 "yarn.resourcemanager.scheduler.class": _SCHEDULER,
                 "yarn.resourcemanager.am.max-attempts": "5",
-                # Of a ResourceManager that is started again; YARN's own default is half a minute.
+                # For a restarted ResourceManager; YARN's own default is half a minute.
                 "yarn.resourcemanager.connect.retry-interval.ms": "1000",
                 "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250",
                 "yarn.nm.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),

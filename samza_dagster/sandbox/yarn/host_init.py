@@ -1,8 +1,8 @@
-"""The first process of a simulated host: starts its NodeManager, and reaps whatever ends there.
+"""The first process of a simulated host: starts its NodeManager and reaps dead processes.
 
-`host_init.py PROGRAM ARGUMENT…`. A NodeManager that is killed leaves its containers running, as on a
-real host; SIGUSR1 starts it again. One that exits by itself ends the host: with its first process,
-the kernel ends all others. Standard library only, as it runs by its path.
+`host_init.py PROGRAM ARGUMENT…`. A killed NodeManager leaves its containers running, as on a real
+host; SIGUSR1 starts it again. A NodeManager that exits by itself ends the host: the kernel ends
+all processes with the first one. Standard library only, as it runs by its path.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def _start(command: list[str]) -> int:
     return child
 
 
-def _ended() -> Iterator[tuple[int, int]]:
-    """Process id and wait status of each child that has ended, orphans of the host among them."""
+def _reap() -> Iterator[tuple[int, int]]:
+    """Yield process id and wait status of each dead child, orphans of the host among them."""
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             yield ended
@@ -38,13 +38,13 @@ def _main(command: list[str]) -> int:
     running = _start(command)
     while True:
         heard = signal.sigwait(_HEARD)
-        for child, status in _ended():
+        for child, status in _reap():
             if child != running:
                 continue
             if os.WIFEXITED(status):
                 return os.WEXITSTATUS(status)
             running = 0
-        # Who sends it saw the death, which may not have been reaped before.
+        # The sender saw the death, which may not have been reaped before.
         if heard == signal.SIGUSR1 and not running:
             running = _start(command)
 

@@ -29,7 +29,7 @@ _SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
 
 
 class YarnJob:
-    """The demo job on `cluster`: `config` as `demo_job.job_config` makes it, `settings` above all."""
+    """The demo job on `cluster`: `config` of `demo_job.job_config`, with `settings` above it."""
 
     def __init__(
         self, cluster: YarnCluster, config: Mapping[str, str], settings: Mapping[str, str]
@@ -39,9 +39,9 @@ class YarnJob:
         self.config = {**config, **self._own_settings(), **settings}
 
     def submit(self) -> str:
-        """Submits it as its user would, and returns the application's id.
+        """Submit the job as its user would, and return the application's id.
 
-        Raises `ActionFailed` with the end of what Samza said.
+        Raises `ActionFailed` with the end of Samza's output.
         """
         package = self.directory / "package"
         self.write_scripts(package)
@@ -59,7 +59,7 @@ class YarnJob:
             *(str(package / "bin" / "run-app.sh"), "--operation=run"),
             *(f"--config={key}={value}" for key, value in settings.items()),
         ]
-        # Of who is inside already, as by `sandbox exec`.
+        # For commands that are inside already, as by `sandbox exec`.
         self._cluster.program(
             "run-app.sh", (*self._java(f"-Xmx192m {_HEAPS}", _SUBMIT), *command[1:])
         )
@@ -98,7 +98,7 @@ class YarnJob:
         )  # fmt: skip
 
     def write_scripts(self, package: Path) -> None:
-        """What an unpacked package has in `bin`: the jars are where they are, for each node of this machine.
+        """Write the `bin` of an unpacked package; the jars stay where they are on this machine.
 
         `run-app.sh` submits from outside of the cluster's network namespace.
         """

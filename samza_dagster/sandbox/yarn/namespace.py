@@ -1,8 +1,8 @@
 """A network namespace in which each simulated host has a name and an address of its own.
 
-Samza takes a machine's first address that isn't loopback for its containers' host, so that on
-one machine all would report the same. Where nothing but loopback exists each host's own
-address stands, and ports are free: a second sandbox has a namespace of its own.
+Samza takes a machine's first address that isn't loopback for its containers' host, so that all
+hosts on one machine would report the same. In a network with loopback alone, Samza reports each
+host's own address. Ports are free too: a second sandbox has a namespace of its own.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RELAY = "relay"
 
 
 class Namespace:
-    """Below `directory`; `servers` (`host:port,…`) outside are reached by the same address inside.
+    """A namespace below `directory`, with forwarded addresses.
 
-    `inside` are addresses in it that are reached from outside: `outside[i]` is the address of
-    `inside[i]` there. Those of `both_sides` are reached from outside by the very same address.
+    `servers` (`host:port,…`) outside have the same address inside. `outside[i]` is the outer
+    address of `inside[i]`. The addresses of `both_sides` are inside, and equal outside.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Namespace:
         self._holder: ProcessRecord | None = None
 
     def start(self) -> None:
-        """Raises `MissingPrerequisite` where the kernel or a tool doesn't allow namespaces."""
+        """Start it; raise `MissingPrerequisite` where kernel or tools don't allow namespaces."""
         for tool in ("unshare", "nsenter"):
             if shutil.which(tool) is None:
                 raise MissingPrerequisite(
@@ -82,7 +82,7 @@ class Namespace:
         )
 
     def command(self, command: Sequence[str], *, host: str = "") -> tuple[str, ...]:
-        """What runs `command` in it, see `entering`."""
+        """Return the command that runs `command` inside, see `entering`."""
         if self._holder is None:
             raise ActionFailed("enter the network namespace", seen="it wasn't started")
         return entering(self._holder.pid, command, host=host)
@@ -112,10 +112,10 @@ class Namespace:
 
 
 def entering(holder: int, command: Sequence[str], *, host: str = "") -> tuple[str, ...]:
-    """What runs `command` in the namespace that process `holder` keeps; as `host`, with its name and processes that end with it.
+    """Return the command that runs `command` in the namespace of process `holder`.
 
-    A host's processes are in a namespace of their own: the end of the first one, which
-    this command starts, is the end of all, by the kernel.
+    With `host` it has that name, and a process namespace of its own: when the first process,
+    which this command starts, ends, the kernel ends all others.
     """
     user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
     enter = ("nsenter", "--target", str(holder), *user, "--net")

@@ -1,4 +1,4 @@
-"""What runs on the simulated hosts of a YARN, by the kernel's process table."""
+"""The processes on the simulated hosts of a YARN, by the kernel's process table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from samza_dagster.model import naming
 from samza_dagster.sandbox.launch import MAIN_CLASS
 
 NODE_DIRECTORY = "SAMZA_DAGSTER_NODE_DIRECTORY"
-"""What a process of a node finds its host's directory by."""
+"""A node's processes find their host's directory by this variable."""
 
 
 def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[str, Any]]:
-    """Processor id → host, pid, execution id, mode and state, of the YARN below `directory`.
+    """Return the running containers of the YARN below `directory`, by processor id.
 
-    Where two processes have one id, the one that was started last; a second owner shows in
-    `pids`, which has all.
+    Each has host, pid, execution id, mode and state.
     """
+    # Of two processes with one id the later counts; `pids` has all, so a second owner shows.
     found: dict[str, dict[str, Any]] = {}
     for pid, environment in sorted(
         java_processes(MAIN_CLASS, proc), key=lambda each: _started(each[0])
@@ -41,7 +41,7 @@ def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[st
 
 
 def pids_of_executions(directory: Path, proc: Path = Path("/proc")) -> dict[str, int]:
-    """Execution id → process id outside of the hosts, of containers that our agents below `directory` run."""
+    """Return execution id → process id outside of the hosts, of our agents' containers."""
     found = {
         environment.get("EXECUTION_ENV_CONTAINER_ID", ""): pid
         for pid, environment in java_processes(MAIN_CLASS, proc)
@@ -58,7 +58,7 @@ def _started(pid: int) -> int:
 def java_processes(
     main_class: str, proc: Path = Path("/proc")
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Process id and environment of each JVM that runs this class."""
+    """Yield process id and environment of each JVM that runs this class."""
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue

@@ -1,9 +1,9 @@
 """Carries TCP connections into and out of a network namespace, over unix sockets.
 
-A unix socket belongs to no network namespace: of each connection one relay, inside, has one
-end, and another, outside, the other. `relay.py [--loopback] LISTEN=CONNECT …`, each side
-`host:port` or the path of a socket. `--loopback` brings the namespace's loopback up first;
-`ready` is printed when all listen. Standard library only, as it runs by its path.
+A unix socket belongs to no network namespace: a relay inside has one end of each connection, and
+a relay outside has the other. `relay.py [--loopback] LISTEN=CONNECT …`, each side `host:port` or
+the path of a socket. `--loopback` brings the namespace's loopback up first; `ready` is printed
+when all listen. Standard library only, as it runs by its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PIECE = 1 << 18
 
 
 def _loopback_up() -> None:
-    """What `ip link set lo up` does; a new network namespace has it down."""
+    """Set loopback up, as `ip link set lo up` does; a new network namespace has it down."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
         answer = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request)

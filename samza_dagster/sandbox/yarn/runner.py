@@ -1,4 +1,4 @@
-"""The part of a sandbox that runs its job on a real YARN, under Samza's own Application Master or our coordinator."""
+"""Runs a sandbox's job on a real YARN, under Samza's Application Master or our coordinator."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from samza_dagster.sandbox.yarn.processes import containers, pids_of_executions
 
 _RECORD = "yarn"
 AGENT_MEMORY_MB = 256
-"""Of each node, beside what its containers have."""
+"""Each node's memory beside its containers'."""
 _STATE_STORE = "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore"
 
 
 class YarnHost(SimulatedHost):
-    """A host whose first process is on record under its name."""
+    """A host with its first process on record under its name."""
 
     @property
     def role(self) -> str:
-        """The host itself: its agent, where it has one, is a container of YARN's."""
+        """Return the role of the host's first process; its agent, if any, is YARN's container."""
         return self.name
 
     @property
     def agent_directory(self) -> Path:
-        """Of the agent of the demo's job; Samza's own Application Master has none."""
+        """Return the directory of the demo job's agent; Samza's own Application Master has none."""
         return self.directory / "agent" / f"{demo_job.JOB_NAME}-{demo_job.JOB_ID}"
 
 
@@ -53,27 +53,27 @@ class YarnNodes:
     def __init__(self, registry: Registry) -> None:
         self.directory = registry.directory / "yarn"
         self.cluster: YarnCluster | None = None
-        """Once it was brought up in this process."""
+        """Set when this process brought the cluster up."""
         self._registry = registry
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """One for each NodeManager."""
+        """Return the hosts, one for each NodeManager."""
         names = self._registry.read().get("hosts", ())
         return tuple(YarnHost(name, self.directory / name) for name in names)
 
     @property
     def roles(self) -> set[str]:
-        """The processes without which it is broken."""
+        """Return the roles without which YARN is broken."""
         return {HOLDER, RELAY, RESOURCE_MANAGER, *(host.role for host in self.hosts)}
 
     @property
     def record(self) -> dict[str, str]:
-        """What is known of it since it was brought up."""
+        """Return the facts on record since YARN was brought up."""
         return self._registry.read().get(_RECORD, {})
 
     def resource_manager(self, live: Collection[str]) -> str | None:
-        """Its web address, while its role is among those that run."""
+        """Return its web address, while its role is among the running ones."""
         return self.record.get("url") if RESOURCE_MANAGER in live else None
 
     def bring_up(
@@ -83,10 +83,8 @@ class YarnNodes:
         memory_mb: int,
         phases: Phases,
     ) -> YarnCluster:
-        """Starts YARN for a job of this config; of `settings` those that begin with `yarn.` are its own.
-
-        An address that is the same inside and outside is kept free for a coordinator of ours.
-        """
+        """Start YARN for a job of this config; YARN gets the `settings` that begin with `yarn.`."""
+        # An address that is the same inside and outside is kept free for a coordinator of ours.
         hosts, address = [host.name for host in self.hosts], f"{LOOPBACK}:{free_ports(1)[0]}"
         cluster = self.cluster = YarnCluster(
             self.directory,
@@ -110,11 +108,11 @@ class YarnNodes:
         return cluster
 
     def note(self, **facts: str) -> None:
-        """Adds to its record."""
+        """Add facts to its record."""
         self._registry.update(yarn={**self.record, **facts})
 
     def inside(self, command: Sequence[str]) -> tuple[str, ...]:
-        """What runs `command` in its network; raises `Refused` where it doesn't run."""
+        """Return the command that runs `command` in its network; raise `Refused` when it's down."""
         live = self._registry.live(HOLDER)
         if not live:
             raise Refused(
@@ -123,16 +121,16 @@ class YarnNodes:
         return entering(live[-1].pid, command)
 
     def lose(self, host: str) -> None:
-        """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""
+        """End a host at once, with all its processes; raise `Refused` for one that doesn't run."""
         live = self._registry.live(host)
         if not live:
             raise Refused("lose a host that runs", seen=f"{host} doesn't", fix="another host")
         process.stop_all(live, grace_s=0.0)
 
     def stop(self) -> None:
-        """Ends what is on record of it; the containers end with their hosts."""
+        """End its processes on record; the containers end with their hosts."""
         mine = [record for record in self._registry.live() if record.role in self.roles]
-        # `unshare` heeds no SIGTERM, and each host's processes are killed as it ends.
+        # `unshare` ignores SIGTERM, and each host's processes are killed at its end.
         process.stop_all(mine, grace_s=0.0)
 
 
@@ -144,7 +142,7 @@ class YarnRunner(YarnNodes):
     def __init__(self, registry: Registry) -> None:
         super().__init__(registry)
         self.files = _Files(registry.directory / "coordinator", self)
-        """Of a coordinator of ours, for who takes the job over to it."""
+        """The files of our coordinator, for a take-over of the job."""
 
     def start(
         self,
@@ -153,7 +151,7 @@ class YarnRunner(YarnNodes):
         memory_mb: int,
         phases: Phases,
     ) -> None:
-        """Starts YARN and submits the job; returns when YARN has taken it."""
+        """Start YARN and submit the job; return when YARN has accepted it."""
         cluster = self.bring_up(config, settings, memory_mb + AGENT_MEMORY_MB, phases)
         unfenced = {"samza.dagster.fencing": Fencing.LEASE.value}
         plain = {key: value for key, value in settings.items() if not key.startswith("yarn.")}
@@ -162,11 +160,11 @@ class YarnRunner(YarnNodes):
             self.note(application=YarnJob(cluster, config, settings).submit())
 
     def processors(self) -> dict[str, dict[str, Any]]:
-        """Containers that run, by processor id, as the kernel sees their processes."""
+        """Return the running containers by processor id, from the kernel's process table."""
         return containers(self.directory)
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
+        """Return its part of a sandbox's status; `live` are the roles of the running processes."""
         url, application = self.resource_manager(live), self.record.get("application")
         return {
             "resource_manager": url,
@@ -180,7 +178,7 @@ class YarnRunner(YarnNodes):
         }
 
     def container_log(self, host: SimulatedHost, execution_id: str) -> str:
-        """All that YARN keeps of a container of that node."""
+        """Return all logs that YARN keeps of a container of that node."""
         logs = sorted(host.directory.glob(f"logs/*/{execution_id}/*"))
         return "".join(read_log(log) for log in logs)
 
@@ -197,12 +195,12 @@ class OwnYarnRunner(OwnRunner):
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
-        """One for each NodeManager."""
+        """Return the hosts, one for each NodeManager."""
         return self.nodes.hosts
 
     @property
     def roles(self) -> set[str]:
-        """The coordinator, and YARN's."""
+        """Return the roles of the coordinator and YARN."""
         return {COORDINATOR, *self.nodes.roles}
 
     def start(
@@ -212,7 +210,8 @@ class OwnYarnRunner(OwnRunner):
         memory_mb: int,
         phases: Phases,
     ) -> None:
-        """YARN first; returns before the containers run. `settings` stand above `config`."""
+        """Start YARN, then the coordinator; `settings` override `config`."""
+        # Returns before the containers run.
         own = {**yarn_settings(self.nodes.directory), **settings}
         cluster = self.nodes.bring_up(config, own, memory_mb + AGENT_MEMORY_MB, phases)
         with phases.phase("coordinator"):
@@ -220,37 +219,38 @@ class OwnYarnRunner(OwnRunner):
             self.files.start(on_spawn=self._registry.add)
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """As our coordinator's without YARN, and where the ResourceManager is."""
+        """Return the facts of our coordinator, and the ResourceManager's address."""
         return {**super().facts(live), "resource_manager": self.nodes.resource_manager(live)}
 
     def lose(self, host: str) -> None:
-        """Ends a host at once, with all that runs on it; raises `Refused` for one that doesn't run."""
+        """End a host at once, with all its processes; raise `Refused` for one that doesn't run."""
         self.nodes.lose(host)
 
     def stop(self) -> None:
-        """The coordinator, then YARN; agents and containers end with their hosts."""
+        """Stop the coordinator, then YARN; agents and containers end with their hosts."""
         process.stop_all(self._registry.live(COORDINATOR))
         self.nodes.stop()
 
 
 def yarn_settings(directory: Path) -> dict[str, str]:
-    """Of the `yarn-site` of a YARN below `directory` on which our coordinator runs a job."""
+    """Return the `yarn-site` settings of a YARN below `directory` for our coordinator."""
     return {
-        # The job outlives a coordinator that is away: YARN would end the application, and all containers.
+        # Otherwise YARN ends the application with all containers while the coordinator is away.
         "yarn.am.liveness-monitor.expiry-interval-ms": "600000",
-        # A ResourceManager that is started again knows applications and containers.
+        # A restarted ResourceManager then knows applications and containers.
         "yarn.resourcemanager.recovery.enabled": "true",
         "yarn.resourcemanager.store.class": _STATE_STORE,
         "yarn.resourcemanager.fs.state-store.uri": (directory.absolute() / "rm-state").as_uri(),
-        # One for the agent.
+        # One core for the agent.
         "yarn.nodemanager.resource.cpu-vcores": str(HOST_CORES + 1),
     }
 
 
 class _Files(CoordinatorFiles):
-    """Of a coordinator in the network of a YARN.
+    """The files of a coordinator in the network of a YARN.
 
-    It makes the agents' token itself and keeps it in the job's session, below the same directory.
+    The coordinator makes the agents' token itself and keeps it in the job's session, below the
+    same directory.
     """
 
     def __init__(self, directory: Path, nodes: YarnNodes) -> None:
@@ -258,19 +258,17 @@ class _Files(CoordinatorFiles):
         self._nodes = nodes
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
-        """Writes config and template."""
+        """Write config and template."""
         self.write_job(config, launch)
 
     def write_for(self, cluster: YarnCluster, config: Mapping[str, str]) -> None:
-        """Writes them for containers on this YARN.
-
-        A host has no address but loopback: names are those of the cluster's own file.
-        """
+        """Write config and template for containers on this YARN."""
+        # A host has loopback addresses alone, and its name is in the cluster's hosts file.
         self.write_job(*config_and_template(config, hosts_file=str(cluster.hosts_file)))
 
     @property
     def arguments(self) -> list[str]:
-        """Of `samza-dagster coordinator run`."""
+        """Return the arguments of `samza-dagster coordinator run`."""
         record, host = self._nodes.record, self._nodes.directory / "{host}"
         return [
             *("--config", str(self.config), "--launch", str(self.launch)),
@@ -284,7 +282,7 @@ class _Files(CoordinatorFiles):
 
     @property
     def flags(self) -> dict[str, str]:
-        """The same as variables, for who starts a coordinator by hand."""
+        """Return the arguments as variables, for a coordinator that a person starts."""
         words = iter(self.arguments)
         pairs = {
             flag[2:].replace("-", "_").upper(): value
@@ -297,7 +295,7 @@ class _Files(CoordinatorFiles):
         }
 
     def run(self, command: Sequence[str]) -> int:
-        """Runs `command` in the cluster's network, as a coordinator would be; its exit status."""
+        """Run `command` in the cluster's network as a coordinator; return its exit status."""
         programs = self._nodes.directory / "bin"
         path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         environment = {**self.environment, **self.flags, "PATH": path}
@@ -305,22 +303,23 @@ class _Files(CoordinatorFiles):
 
     @property
     def command(self) -> list[str]:
-        """Runs in the cluster's network."""
+        """Return the command that runs the coordinator in the cluster's network."""
         return [*self._nodes.inside(super().command)]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The JVM that speaks with YARN finds the hosts by the cluster's own file."""
+        """Return the environment, with the cluster's hosts file for the JVM that talks to YARN."""
         hosts = f"-Djdk.net.hosts.file={self._nodes.record['hosts_file']}"
         return {**super().environment, "JAVA_TOOL_OPTIONS": hosts}
 
     def coordinator_url(self) -> str | None:
-        """The same for every leader."""
+        """Return the URL, the same for every leader."""
         address = self._nodes.record.get("coordinator")
         return f"http://{address}" if address else None
 
     def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
-        """The leader's; an agent knows processes by their ids on its host, here they have those outside."""
+        """Return the leader's status with process ids as seen outside of the hosts."""
+        # Agents report the ids on their hosts.
         answer = super().status(timeout_s)
         pids = pids_of_executions(self._nodes.directory)
         processors: Mapping[str, Mapping[str, Any]] = answer.get("processors", {})
@@ -331,7 +330,10 @@ class _Files(CoordinatorFiles):
         return {**answer, "processors": of_here}
 
     def read_token(self) -> str:
-        """From the job's session; raises `OSError` while there is none, `ValueError` for one of another form."""
+        """Return the token in the job's session; raise `OSError` without one.
+
+        Raises `ValueError` for a session of another form.
+        """
         for file in self.directory.glob("*.session"):
             session: dict[str, Any] = read_json(file) or {}
             return str(session["agents_token"])

@@ -129,7 +129,7 @@ class Owners:
             principals.password(OLD),
             principals.security(),
         )
-        return view.who_still_serves_it()
+        return view.brokers_still_serving()
 
     def the_new_one_is_alone(self) -> None:
         """By an outside reader."""

@@ -56,14 +56,14 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
             store.put("n", "k", b"never")
         with pytest.raises(Unreachable, match=servers):
             writer.commit([("state", b"job", b'{"version":1,"n":2}')])
-        assert writer.pending
+        assert writer.has_pending
 
         broker.start()
         _until_reachable(lambda: store.put("n", "k", b"after"))
         assert store.get("n", "k") == b"after"
         assert seen.get(timeout=15).value == b"after"
         _until_reachable(writer.finish_pending)
-        assert not writer.pending
+        assert not writer.has_pending
         writer.commit([("state", b"group/0", b'{"version":1,"n":3}')])
         records = StateReader(servers, "state").snapshot().records
         found = {key: r.value["n"] for key, r in records.items() if key != "take-over"}

@@ -113,7 +113,7 @@ def test_a_leader_gives_up_a_commit_that_only_a_lost_client_fails(
         brokers.lose()
         with pytest.raises(Unreachable):
             writer.commit(batch)
-        assert not writer.pending
+        assert not writer.has_pending
         assert BATCH_KEY.decode() in writer.take_over().records
         writer.commit(batch)
     finally:
@@ -138,10 +138,10 @@ def test_logins_are_told_again(brokers: BrokerList, theirs: KafkaCluster, topic:
 def test_a_broker_that_names_no_brokers_proves_no_fence(brokers: BrokerList) -> None:
     """Nobody has been asked then: who is still served isn't known."""
     view = PrincipalView(brokers.servers, "anybody", "", {"security.protocol": "PLAINTEXT"})
-    assert view.who_still_serves_it() == (brokers.servers,)
+    assert view.brokers_still_serving() == (brokers.servers,)
     with brokers.empty(), pytest.raises(Unreachable, match="names none"):
-        view.who_still_serves_it()
-    assert view.who_still_serves_it() == (brokers.servers,)
+        view.brokers_still_serving()
+    assert view.brokers_still_serving() == (brokers.servers,)
 
 
 def _lose(brokers: BrokerList, *calls: Callable[[], object]) -> None:

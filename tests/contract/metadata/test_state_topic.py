@@ -245,7 +245,7 @@ def test_a_commit_spans_state_topic_and_coordinator_stream_whole_or_not_at_all(
                 (topic, b"b", state(n=2)),
             ]
         )
-    assert not writer.pending
+    assert not writer.has_pending
     missing = f"missing-{topic}"
     with pytest.raises(InvalidInput, match=f"no topic {missing}"):
         writer.commit([(topic, b"a", state(n=2)), (missing, b"k", b"v")])

@@ -495,7 +495,7 @@ def test_who_was_launched_without_a_login_gets_none_when_its_start_is_said_again
     brokers = Authorizers()
     fence = fence_at(brokers)
     monkeypatch.setattr(BrokerFence, "at", lambda *_: fence)
-    monkeypatch.setattr(PrincipalView, "who_lacks_its_login", lambda _: ())
+    monkeypatch.setattr(PrincipalView, "brokers_without_login", lambda _: ())
     stored = state("j-1-0-000001", "j-1-1-000002", fencing=Fencing.LEASE)
     brokers.users = {PRINCIPALS.user("j-1-1-000002")}
     term = JobFencing({}, PRINCIPALS).at_take_over(CLUSTER, stored, lambda _: None)

@@ -24,7 +24,7 @@ class Writer:
     held: Records | None = None
 
     @property
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         return self.held is not None
 
     def commit(self, records: Records) -> None:
@@ -81,4 +81,4 @@ def test_a_stop_ends_the_waiting() -> None:
     writer = Writer(["away"])
     with pytest.raises(Unreachable):
         log_over(writer, stopped=lambda: True).commit([("job", {})], ())
-    assert writer.pending
+    assert writer.has_pending

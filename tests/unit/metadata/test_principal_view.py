@@ -71,7 +71,7 @@ class View(PrincipalView):
 def serving(told: Mapping[str, Told], **how: Any) -> str:
     """The letters of who still serves it."""
     view = View("bootstrap", "user", "password", deadline_s=0.05, told=told, **how)
-    return "".join(each.partition(":")[0] for each in view.who_still_serves_it())
+    return "".join(each.partition(":")[0] for each in view.brokers_still_serving())
 
 
 def test_it_is_shut_out_when_every_broker_refuses_it() -> None:
@@ -122,18 +122,18 @@ def view_of(told: Mapping[str, Told]) -> View:
 def test_a_login_is_known_when_every_broker_that_is_named_lets_it_in() -> None:
     """It needs no topic that it may see: its rights may be of topics that aren't there yet."""
     told = {"a": ("ab", False), "b": ("abc", True)}
-    assert view_of(told).who_lacks_its_login() == ("c:9092",)
-    assert view_of({**told, "c": ("abc", False)}).who_lacks_its_login() == ()
+    assert view_of(told).brokers_without_login() == ("c:9092",)
+    assert view_of({**told, "c": ("abc", False)}).brokers_without_login() == ()
 
 
 def test_one_broker_of_three_that_is_open_for_everybody_is_found() -> None:
     """It is a setting of each: one that is asked at random hides it two times in three."""
     closed = dict.fromkeys("abc", ("abc", False))
-    assert view_of(closed).who_tells_of("t") == ()
+    assert view_of(closed).brokers_reporting("t") == ()
     for each in "abc":
-        assert view_of({**closed, each: ("abc", True)}).who_tells_of("t") == (f"{each}:9092",)
+        assert view_of({**closed, each: ("abc", True)}).brokers_reporting("t") == (f"{each}:9092",)
 
 
 def test_a_broker_that_is_silent_may_be_open() -> None:
     with pytest.raises(Unreachable, match="no answer of c:9092"):
-        view_of({"a": ("abc", False), "b": ("abc", False)}).who_tells_of("t")
+        view_of({"a": ("abc", False), "b": ("abc", False)}).brokers_reporting("t")

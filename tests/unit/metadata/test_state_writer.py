@@ -77,13 +77,13 @@ def test_a_commit_is_pending_when_its_topics_couldnt_be_asked_for(
     ends.error = Unreachable("read the end of topic stream", seen="no answer")
     with pytest.raises(Unreachable):
         writer.commit(BATCH)
-    assert writer.pending
+    assert writer.has_pending
     with pytest.raises(Unreachable):
         writer.finish_pending()
-    assert writer.pending
+    assert writer.has_pending
     ends.error = None
     writer.finish_pending()
-    assert not writer.pending
+    assert not writer.has_pending
     assert (producer.sent, producer.commits) == ([("stream", b"k", b"v")], 1)
 
 
@@ -94,7 +94,7 @@ def test_a_commit_to_a_topic_that_isnt_there_leaves_nothing_pending(
     ends.error = InvalidInput("read the end of topic stream", seen="no topic")
     with pytest.raises(InvalidInput):
         writer.commit(BATCH)
-    assert not writer.pending
+    assert not writer.has_pending
     assert (producer.sent, producer.commits) == ([], 0)
 
 
@@ -116,8 +116,8 @@ def test_while_too_few_replicas_are_in_sync_the_commit_says_so_and_its_client_is
         patch.setattr(producer, "commit_transaction", times_out)
         with pytest.raises(Unreachable, match="state-0: 1 replicas in sync"):
             writer.commit(BATCH)
-    assert writer.pending
-    assert writer.leads
+    assert writer.has_pending
+    assert writer.is_leading
     writer.finish_pending()
     assert (producer.sent, producer.commits) == ([("stream", b"k", b"v")], 1)
 
@@ -142,4 +142,4 @@ def test_who_can_not_take_over_while_too_few_replicas_are_in_sync_says_so(
     monkeypatch.setattr(state_writer, "kept_topics", lambda *_: kept)
     with pytest.raises(Unreachable, match=f"{TRANSACTIONS}-7: 1 replicas in sync"):
         writer.take_over()
-    assert not writer.leads
+    assert not writer.is_leading

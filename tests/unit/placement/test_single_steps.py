@@ -134,7 +134,7 @@ def test_a_heart_that_fails_an_active_over_that_has_just_done_so_is_found(
     def forgets(_step: GroupStep, _active_id: str) -> None:
         return None
 
-    monkeypatch.setattr(requests, "failed_over_already", forgets)
+    monkeypatch.setattr(requests, "fail_needless_failovers", forgets)
     world, _ = failed_over_by_itself()
     world.submit(own(RequestKind.FAIL_OVER, "0", uuid="u1"))
     with pytest.raises(InvariantViolated, match=f"{ACTED_ONCE}.*0 had failed over by itself"):

@@ -81,7 +81,7 @@ def test_kafkas_own_topics_are_on_three_brokers_and_topics_without_a_factor_on_o
 def brokers(directory: Path, record: ProcessRecord, log: str) -> Brokers:
     """One, whose process is the given one."""
     made = Brokers(directory, 1)
-    (node,) = made.nodes = made._seated()
+    (node,) = made.nodes = made._new_nodes()
     node._process = record
     directory.mkdir(exist_ok=True)
     node.log.write_text(log)
@@ -98,7 +98,7 @@ def ended(directory: Path) -> ProcessRecord:
 def test_one_that_runs_is_fine(tmp_path: Path) -> None:
     """Whatever its log says."""
     own = ProcessRecord.of("broker", os.getpid())
-    brokers(tmp_path / "broker", own, "No space left on device").need()
+    brokers(tmp_path / "broker", own, "No space left on device").require_running()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_one_that_has_ended_is_told_with_its_reason(
 ) -> None:
     """A full disk by its name, though a broker says more after it."""
     with pytest.raises(ActionFailed) as raised:
-        brokers(tmp_path / "broker", ended(tmp_path), log).need()
+        brokers(tmp_path / "broker", ended(tmp_path), log).require_running()
     assert seen in raised.value.seen
     assert fix in raised.value.fix
 

@@ -172,7 +172,7 @@ def test_counts_the_partitions_of_the_moved_active_alone(
     monkeypatch.setattr(kafka_client, "end_offsets", lambda _consumer, _topic: ends)
     watch = RestoreWatch("127.0.0.1:1", state, (0, 2))
     assert watch.result(LOG) is None, "nothing was seen yet"
-    watch.standby_left()
+    watch.note_standby_left()
     assert watch.result(LOG) is None, "the active hasn't arrived"
-    watch.active_arrived()
+    watch.note_active_arrived()
     assert watch.result(LOG) == Restored(restored=17, changelog=205, produced_in_gap=15)

@@ -123,7 +123,7 @@ def _complete(
     ledger: LoadLedger, key: bytes, epoch: int, partition: int = 0, at_ms: int = 1 << 50
 ) -> None:
     for part in range(ledger.parts):
-        ledger.saw_input(partition, key, b"%d-Partition %d" % (epoch, part), at_ms)
+        ledger.add_input(partition, key, b"%d-Partition %d" % (epoch, part), at_ms)
 
 
 def test_what_is_missing_is_named_in_the_order_of_partitions_and_not_of_reading() -> None:
@@ -131,7 +131,7 @@ def test_what_is_missing_is_named_in_the_order_of_partitions_and_not_of_reading(
     ledger = LoadLedger()
     _complete(ledger, b"late", 0, partition=3)
     _complete(ledger, b"early", 0, partition=2)
-    ledger.saw_input(0, b"incomplete", b"0-Partition 1")
+    ledger.add_input(0, b"incomplete", b"0-Partition 1")
     assert ledger.describe(ledger.missing, limit=1) == ["partition 2 key early… epoch 0"]
     assert ledger.partitions_of(ledger.missing) == (2, 3)
 
@@ -140,8 +140,8 @@ def test_an_output_settles_it_once_and_counts_twice_as_duplicate() -> None:
     """At-least-once: the second one is told apart."""
     ledger = LoadLedger()
     _complete(ledger, b"k", 0)
-    ledger.saw_output(b"k", b"0", 5)
-    ledger.saw_output(b"k", b"0", 6)
+    ledger.add_output(b"k", b"0", 5)
+    ledger.add_output(b"k", b"0", 6)
     assert not ledger.missing
     assert ledger.duplicates == 1
 
@@ -149,7 +149,7 @@ def test_an_output_settles_it_once_and_counts_twice_as_duplicate() -> None:
 def test_an_output_that_no_input_explains_stays_early() -> None:
     """Made up, until the inputs that explain it are read."""
     ledger = LoadLedger()
-    ledger.saw_output(b"k", b"1", 5)
+    ledger.add_output(b"k", b"1", 5)
     assert len(ledger.early) == 1
     _complete(ledger, b"k", 1)
     assert not ledger.early
@@ -160,7 +160,7 @@ def test_a_part_sent_twice_demands_no_second_output() -> None:
     """A restarted load may repeat parts."""
     ledger = LoadLedger()
     _complete(ledger, b"k", 0)
-    ledger.saw_output(b"k", b"0", 1)
+    ledger.add_output(b"k", b"0", 1)
     _complete(ledger, b"k", 0)
     assert not ledger.missing
     assert ledger.completed == 1
@@ -186,7 +186,7 @@ def test_counts_exactly_what_was_lost_whatever_the_order(
         if kind == "in":
             _complete(ledger, key, epoch)
         else:
-            ledger.saw_output(key, b"%d" % epoch, 1)
+            ledger.add_output(key, b"%d" % epoch, 1)
     assert len(ledger.missing) == len(gone)
     assert not ledger.early
     assert ledger.duplicates == 0
@@ -196,7 +196,7 @@ def _steady(ledger: LoadLedger, times: list[int], partition: int = 0) -> None:
     for number, time in enumerate(times):
         key = b"%d/%d" % (partition, number)
         _complete(ledger, key, 0, partition)
-        ledger.saw_output(key, b"0", time)
+        ledger.add_output(key, b"0", time)
 
 
 def test_downtime_is_the_longest_silence_against_the_usual_one() -> None:
@@ -226,7 +226,7 @@ def test_a_silence_without_inputs_is_no_downtime() -> None:
     ledger = LoadLedger()
     for number in range(100):
         _complete(ledger, b"%d" % number, 0, at_ms=number * 10)
-        ledger.saw_output(b"%d" % number, b"0", number * 10 + 3)
+        ledger.add_output(b"%d" % number, b"0", number * 10 + 3)
     gap = ledger.longest_gap(0, 500, 9000)
     assert gap is not None
     assert gap.gap_ms == 10

@@ -16,7 +16,7 @@ from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.registry import Registry, acquired
+from samza_dagster.sandbox.registry import Registry, lock_file
 from samza_dagster.sandbox.yarn import cluster
 from tests.rig.job import alive
 from tests.rig.waiting import until
@@ -66,9 +66,9 @@ def test_a_sandbox_without_a_file_keeps_no_directory(tmp_path: Path) -> None:
 def test_a_lock_that_its_holder_has_just_taken_away_holds_nothing(tmp_path: Path) -> None:
     """Who had opened the file before would be at it together with who makes the next one."""
     with (tmp_path / "lock").open("a+") as opened:
-        assert acquired(opened)
+        assert lock_file(opened)
         (tmp_path / "lock").unlink()
-        assert not acquired(opened)
+        assert not lock_file(opened)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "-a", "x" * 33])
