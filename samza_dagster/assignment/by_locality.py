@@ -35,7 +35,7 @@ def by_locality(
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor, of standbys nearly so where a task has two or more; who moves
+    - Fewest moves from the previous processor, of standbys nearly so where a task has two or more; a task that moves
       stays at the location where possible, or goes to a processor that had it formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.

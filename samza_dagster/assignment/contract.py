@@ -34,7 +34,7 @@ class Grouper(Protocol):
     `tasks` may have standbys among them (a standalone group's; a cluster gives each container
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
     last: a task that isn't in it is new. Whether it follows pins is the grouper's own decision;
-    whoever pins looks at what came of it. `processor_locality` is processor id → location, or
+    a caller that pins checks the result. `processor_locality` is processor id → location, or
     `ANY_HOST` where that isn't known. A processor without a task has no container.
     Where processors may have no standby tasks, as Samza's own in a group with ours, and there are some, it
     is given their ids as `actives_only`.

@@ -12,7 +12,8 @@ def former_processors(
 ) -> Callable[[str, str], tuple[str, ...]]:
     """Task and its processor → others that had it by the newest of the older versions that gave them tasks.
 
-    Who was away and is back has their state, if not the newest: of an active it had that, of a standby any copy.
+    A processor that was away and is back has their state, if not the newest: for an active if it had the
+    active, for a standby if it had any copy.
     """
     had: dict[tuple[str, bool], list[str]] = {}
     seen: set[tuple[str, bool]] = set()

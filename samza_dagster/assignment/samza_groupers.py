@@ -1,4 +1,4 @@
-"""The groupers of Samza 1.8.0, which it has deprecated: who names one gets its result.
+"""The groupers of Samza 1.8.0, which it has deprecated; they give the same result.
 
 Where Samza goes through a Java set these go by name. Neither knows standbys: Samza gives
 each container its standby containers afterwards.

@@ -1,8 +1,8 @@
 """Leading a job that Samza's own Application Master has deployed: only when told to.
 
 To lead writes a new deployment over the other's config, and a live Application Master and ours
-would both start containers. What the topics say tells whose deployment it is (`job_owner`); YARN's
-ResourceManager, and what moves or answers, tell whether it lives.
+would both start containers. The topics tell which coordinator owns the deployment (`job_owner`); YARN's
+ResourceManager, and whatever moves or answers, tell whether it is alive.
 """
 
 from __future__ import annotations

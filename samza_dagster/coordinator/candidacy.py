@@ -1,10 +1,10 @@
 """Waiting for one's turn to lead: a second coordinator of a job doesn't push the first out.
 
-Whoever leads writes a record into the state topic at least every third of the lease, so
-silence tells: from when this process began to listen, by its own elapsed clock, whatever
+The leader writes a record into the state topic at least every third of the lease, so a candidate
+can measure its silence: from when the candidate began to listen, by its own elapsed clock, whatever
 times the records bear. To take over is safe at any time, since the broker refuses the older
-leader's writes; waiting only spares a healthy leader (`docs/operations/coordinator.md`). Whoever
-takes over writes a mark first, and who waits then waits for that one.
+leader's writes; waiting only spares a healthy leader (`docs/operations/coordinator.md`). A candidate
+that takes over writes a mark first; other candidates then wait for that one.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Candidacy:
         """Returns why it is time to lead, or "" when it was stopped or `another_leads`.
 
         `on_connected` is called when the state topic has been read once, `on_waiting` with
-        whoever leads before it is waited for. Raises `MalformedRecord` for a state that can't
+        the leader that this candidate waits for, before it waits. Raises `MalformedRecord` for a state that can't
         be read, `Unreachable`.
         """
         snapshot = self._reader.snapshot()
@@ -215,7 +215,7 @@ class Candidacy:
             if not self._was_fenced:
                 return "nobody leads"
             if not claims or self._leader.process == this_process()[0]:
-                # Whoever fenced this one has written nothing yet.
+                # The coordinator that fenced this one has written nothing yet.
                 self._leader = self._leader.claimed_by({})
         deployment = snapshot.records.get(DEPLOYMENT)
         self._deployment = (deployment.value if deployment is not None else None) or {}
@@ -277,7 +277,7 @@ class Candidacy:
 
 
 def _leader_or_claimant(snapshot: Snapshot) -> tuple[Leader, bool]:
-    """The leader, or (and True) whoever has begun to take over from it and doesn't lead yet."""
+    """Return the leader, or (with True) a candidate that has begun to take over and doesn't lead yet."""
     record, mark = snapshot.records.get(LEADER), snapshot.records.get(TAKE_OVER)
     leader = Leader.of(None if record is None else record.value)
     if mark is None or (record is not None and record.offset > mark.offset):

@@ -26,7 +26,7 @@ class LeaderClock:
     """Milliseconds that look like wall time and only ever grow.
 
     A wall clock that is set while a term lasts moves no deadline. `seconds` is the
-    elapsed clock under it, for those who only measure.
+    elapsed clock under it, for callers that only measure.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LeaderClock:
 
         What the state remembers by that clock, as failures and pauses, is never of a time to
         come, and the audit history never goes back. A machine that is ahead takes the job's
-        time with it: to later leaders, too, whose own clocks are right.
+        time with it, also for later leaders with a correct clock.
         """
         behind_ms = max(0, earlier_ms - self.now_ms())
         self._began_ms += behind_ms

@@ -159,7 +159,7 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
     `job.standbytasks.replication.factor` is above 1; a job without standbys needs the
     setting spelled out, or a restart on the same host would restore everything.
 
-    Raises `InvalidInput` where such a job asks for it: who does may count on state that agrees
+    Raises `InvalidInput` if such a job asks for it: the job may count on state that agrees
     with the checkpoint, so it isn't turned off silently. With standbys Samza itself ignores it.
     """
     if replicas > 0:

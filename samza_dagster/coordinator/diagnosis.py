@@ -339,7 +339,7 @@ def report(config: Path, connection: Connection) -> Iterator[Condition]:
 
 
 def owner(connection: Connection) -> tuple[Condition, Deployed]:
-    """Check whether coordinator stream and state topic are this job's or free, and who deployed it.
+    """Check whether coordinator stream and state topic are this job's or free, and name the deployment's owner.
 
     Raises `Unreachable`.
     """

@@ -46,7 +46,7 @@ class EffectRunner:
 
     All but the making of a login: brokers that hang hold it up for seconds. So after one
     that failed or was slow the next starts wait for `start_again`, which ends with the
-    first such one too: whoever calls has its turn in between.
+    first such one too, so that the caller has its turn in between.
 
     `on_start_failed` (execution id, host, why) is told of a start that can't even be asked
     for: of a processor that no deployment of this coordinator has. Without a `fence`
@@ -78,7 +78,7 @@ class EffectRunner:
         return bool(self._unadmitted)
 
     def start_again(self, is_starting: Callable[[str], bool]) -> None:
-        """Tries the starts again whose logins couldn't be made, if they are still wanted.
+        """Retry the starts whose logins couldn't be created, if they are still wanted.
 
         `is_starting` (of an execution id) is the state's word: a start that was given up
         meanwhile must not come after its successor's. One that fails comes last next time.
@@ -92,7 +92,7 @@ class EffectRunner:
                 self._start(effect)
 
     def run(self, effect: commands.Effect) -> None:
-        """Carries out one effect whose step is durable."""
+        """Carry out one effect whose step is durable."""
         match effect:
             case commands.RequestResource():
                 self._cluster.request_resource(

@@ -23,7 +23,7 @@ def extra_standbys(groups: Iterable[Group]) -> frozenset[str]:
 
 
 def with_extras(planned: JobModel, extras: Iterable[str]) -> JobModel:
-    """The JobModel with a container for each extra standby whose active it has."""
+    """Return the JobModel with a container for each extra standby of one of its actives."""
     added = {
         processor_id: container
         for processor_id in sorted(extras)

@@ -357,7 +357,7 @@ class Leadership:
             self._term.fenced(execution_id)
 
     def _require_able_behind(self, rehearsal: Rehearsal, leader: Leader) -> None:
-        """Before it waits: whoever stands by must know that it can lead."""
+        """Check before waiting, since a spare must know that it can lead."""
         self._settings.cluster.require(beside=(leader.host, leader.url))
         store, _ = followed_stream(self._settings.connection)
         with closing(store):
@@ -379,7 +379,7 @@ class Leadership:
     def _withdraw(self, writer: StateWriter) -> None:
         if self._leads or not writer.leads:
             return
-        log.warning("took over and doesn't lead: whoever led before, or waits, may lead now")
+        log.warning("took over and doesn't lead: the former leader, or a spare, may lead now")
         mark = encode_record(TAKE_OVER, claim_of_this_process(ended=True))
         try:
             writer.commit([(self._settings.connection.state_topic, *mark)])

@@ -1,6 +1,6 @@
 """Requests as they were read, from either topic: usable, malformed, or none at all. Pure.
 
-Anybody who may ask can write anything: nothing here raises, whatever the bytes.
+Any client with the right to ask can write any bytes: nothing here raises.
 """
 
 from __future__ import annotations

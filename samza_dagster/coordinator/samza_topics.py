@@ -93,7 +93,7 @@ def _changelogs(config: Mapping[str, str], tasks: int) -> Iterator[TopicSpec]:
 
 
 def _changelog_settings(config: Mapping[str, str], of: StoreChangelog) -> dict[str, str]:
-    """A store whose records expire has a changelog that is deleted by time, and isn't compacted."""
+    """Return topic settings; if a store's records expire, its changelog is deleted by time, not compacted."""
     store = f"stores.{of.store}"
     given = f"{store}.changelog.kafka."
     ttl = config.get(f"{store}.rocksdb.ttl.ms", "-1").strip()

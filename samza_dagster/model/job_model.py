@@ -48,7 +48,7 @@ class WireModel(BaseModel):
     """Immutable model whose field aliases are Samza's JSON names."""
 
     # Samza's `CamelCaseToDashesStrategy`. A generator, so that type checkers see our names.
-    # Built at first use: whoever only imports them, as each run of Dagster does, pays nothing.
+    # Built at first use: modules that only import them, as each run of Dagster does, pay nothing.
     model_config = ConfigDict(
         frozen=True,
         populate_by_name=True,
@@ -146,10 +146,10 @@ class JobModel(WireModel):
 
 
 def actives(tasks: Mapping[str, Iterable[str]], standbys: Set[str]) -> dict[str, str]:
-    """Processor → the active whose state it has: that runs the tasks which a standby replicates.
+    """Map each processor to the active that it replicates: the one that runs the tasks of its standby tasks.
 
     `tasks` are the names of each processor's tasks, `standbys` those whose tasks are standby
-    tasks. A standby of which the tasks don't tell has the active that it is named for.
+    tasks. If its tasks don't tell, a standby has the active that it is named for.
     """
     runs = {task: pid for pid, names in tasks.items() if pid not in standbys for task in names}
     found = {pid: pid for pid in tasks}

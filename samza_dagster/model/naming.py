@@ -89,7 +89,7 @@ def _hex(found: re.Match[str]) -> str:
 
 
 def transactional_id(job_name: str, job_id: str) -> str:
-    """The transactional id whose holder writes the job's state topic: one id a topic.
+    """Return the transactional id of the writer of the job's state topic: one id a topic.
 
     Jobs that share the topic by Samza's rule for names share it too, and fence one another.
     """

@@ -9,8 +9,8 @@ _DIGITS = len(str(JAVA_LONG_MAX))
 def long_or_none(value: object) -> int | None:
     """A number from 0 that a Java long holds, or its digits; None for anything else.
 
-    JSON and `int` know larger ones, infinity and the digits of other alphabets; whoever
-    computes with those fails.
+    JSON and `int` accept larger ones, infinity and the digits of other alphabets; later arithmetic
+    would fail.
     """
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
         value = int(value)

@@ -57,8 +57,8 @@ class OwnRequest(WireModel):
     `timestamp` in ms since the epoch. `request_expiry` in ms bounds the reservation, and
     with `hold` how long it is held for a commit. `refers_to` is the UUID of the request
     that a commit, release or cancel is about. `execution_id` is the incarnation that a
-    fail-over is about; one without it is of whichever runs. Whoever doesn't know a field
-    ignores it.
+    fail-over is about; without it, it is about whichever runs. Readers ignore fields that they
+    don't know.
     """
 
     model_config = ConfigDict(alias_generator=to_camel)

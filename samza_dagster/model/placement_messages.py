@@ -61,7 +61,7 @@ class _PlacementMessage(WireModel):
 class PlacementRequest(_PlacementMessage):
     """A client's request; `timestamp` in ms since the epoch, `request_expiry` in ms.
 
-    Whoever coordinates keeps it until its turn, so its names are bounded more closely than
+    The coordinator keeps it until its turn, so its names are bounded more closely than
     those of an answer, which repeats what somebody else asked.
     """
 
@@ -101,7 +101,7 @@ class PlacementResponse(_PlacementMessage):
 
 
 _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
-# They have defaults here for whoever writes a message; Samza's reader needs them on the wire.
+# Defaults for writers of a message; Samza's reader needs the values on the wire.
 _ALWAYS_WRITTEN = {"sub_type": "subType", "status_code": "statusCode"}
 
 

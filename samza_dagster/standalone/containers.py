@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Parked:
-    """A container whose process waits for its start; that it does is told once."""
+    """A container whose process waits for its start; it is reported once."""
 
     launch: Launch
     there: Callable[[], None]

@@ -66,7 +66,7 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class Barrier:
-    """Where the processors meet before a version holds, and who has come."""
+    """The point where the processors meet before a version holds, and the ones that have come."""
 
     state: BarrierState
     participants: frozenset[str] = frozenset()
@@ -143,7 +143,7 @@ class GroupView:
 
     @property
     def without_processor(self) -> list[str]:
-        """Active tasks that the newest version gives to nobody who is registered: nobody processes them."""
+        """Return active tasks that the newest version assigns to no registered processor."""
         left = (c.tasks for pid, c in self.containers.items() if self.first_of(pid) is None)
         active = TaskMode.ACTIVE
         return sorted(t for tasks in left for t in tasks if tasks[t].task_mode is active)

@@ -12,7 +12,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
   and starts what is new to it. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
-- Who has a container that doesn't check in in time gives up, as when one ends by itself: its tasks go to the others.
+- A processor gives up if a container doesn't check in in time or ends by itself: its tasks go to the others.
 - Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
   stop later, so after one has left a leader waits for a session's time at least.
 """
@@ -50,7 +50,7 @@ PINS_WAIT_MS = 1_000
 class Settings:
     """Times in ms: `job.debounce.time.ms`, `job.coordinator.zk.consensus.timeout.ms`, `…session.timeout.ms`.
 
-    `probe_ms`: so long after a version was agreed on the leader asks its grouper again. Who has joined got
+    `probe_ms`: the leader asks its grouper again so long after a version was agreed on. A new processor got
     standbys first, and gets actives once they have had that time to catch up.
     `start_ms` is how long a container may take from its start to its check-in: `samza.dagster.start.timeout.ms`.
     `stop_ms` is how long the end of its containers may take at most: so much earlier than its
@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Round:
-    """A version that this leader has published, and until when those for whom it was made are awaited."""
+    """A version that this leader has published, and until when it waits for the processors it was made for."""
 
     version: int
     ends_ms: int
@@ -125,7 +125,7 @@ class ProcessorState:
 Grouper = Callable[[GroupView, Set[str]], JobModel]
 """The JobModel for the members of a group, from where the tasks were before; some are to stay where they are. Pure.
 
-It has a container for each member, without tasks where none are left: who is in it is expected.
+It has a container for each member, even without tasks: every member in it is expected.
 """
 
 
@@ -144,7 +144,7 @@ def expired(state: ProcessorState) -> ProcessorState:
 
 
 def inputs_changed(state: ProcessorState, now_ms: int) -> ProcessorState:
-    """The job's inputs have got more partitions: who leads plans for them."""
+    """Note that the job's inputs have more partitions; the leader plans for them."""
     is_settled = state.counted is not None and state.plan_ms is None and state.round is None
     return replace(state, plan_ms=now_ms) if is_settled else state
 
@@ -219,8 +219,8 @@ def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tu
 def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> ProcessorState:
     """Takes note of which of Samza's own processors are there, and when one may have left.
 
-    One that registers doesn't know what those were for whom the newest version was made, and who are gone:
-    whoever had its own id before among them.
+    A processor that registers doesn't know the members of the newest version that are gone,
+    including an earlier holder of its own id.
     """
     samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
     has_left = bool(state.samza - samza)
@@ -314,7 +314,7 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
     is_done = group.barrier is not None and group.barrier.state is BarrierState.DONE
-    # Of a version whose answer was lost nobody would end the barrier.
+    # If the answer was lost, nobody else would end the version's barrier.
     is_same = group.members == state.served and is_usable and (is_done or state.round is not None)
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)

@@ -1,7 +1,7 @@
 """Handle placement requests of a group as its leader: pins, restarts and responses. Pure.
 
 A request for a task pins it to a location; one for a processor has it restart its containers. What is
-under way is told by its response, and by its uuid in the pin or restart: whoever leads next goes on from there.
+under way is recorded in its response, and by its uuid in the pin or restart: the next leader goes on from there.
 Of a task and its standbys one request is under way at a time, and later ones wait for its end.
 """
 
@@ -176,7 +176,7 @@ def _restart_ended(group: GroupView, response: PlacementResponse) -> Iterator[Co
 
 
 def _done_restarts(group: GroupView) -> Iterator[str]:
-    """Processors whose restart has ended by its response."""
+    """Return processors whose restart has ended by its response."""
     for processor_id, uuid in sorted(group.restarts.items()):
         response = group.responses.get(uuid)
         if response is not None and response.status_code.is_terminal:
@@ -264,7 +264,7 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
 
 
 def _standby_location(group: GroupView, task: str) -> str | None:
-    """Where the first standby of an active is that is elsewhere and whose processor is there."""
+    """Return the location of an active's first standby that is elsewhere and has a live processor."""
     if task != active_task_of(task):
         return None
     own = _location(group, task, group.model)
@@ -280,7 +280,7 @@ def _copies(group: GroupView, task: str) -> list[str]:
 
 
 def moving(group: GroupView) -> Iterator[tuple[str, Pin]]:
-    """Pins whose request is under way."""
+    """Return pins whose request is under way."""
     for task, pin in sorted(group.pins.items()):
         response = group.responses.get(pin.uuid)
         if response is not None and not response.status_code.is_terminal:

@@ -67,7 +67,7 @@ class ProcessorRunner:
     """A processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
-    With a `fence` a version is agreed on once the brokers refuse whoever has left. `refused` says which inputs the
+    With a `fence` a version is agreed on once the brokers refuse processors that have left. `refused` says which inputs the
     newest model has no tasks for, and why.
     """
 
@@ -149,7 +149,7 @@ class ProcessorRunner:
         self._note(self._end_work)
 
     def plan_anew(self) -> None:
-        """The job's inputs have changed: who leads asks its grouper again."""
+        """Note that the job's inputs have changed: the leader asks its grouper again."""
         self._note(lambda state: rules.inputs_changed(state, self._now_ms()))
 
     def _end_work(self, state: ProcessorState) -> ProcessorState:

@@ -1,7 +1,7 @@
 """A processor's containers: what it means to run, what runs, and what follows of the two. Pure.
 
-Only who gives a task up has to stop before a version is agreed on. Active tasks that stay where they are, which
-nobody else may own before or after, go on over it, be it in another container.
+Only a processor that gives a task up has to stop before a version is agreed on. Active tasks that stay where
+they are, which no other processor may own before or after, keep running, perhaps in another container.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"
 _NOT_REGISTERED = "none"
-"""No node has this name: who isn't registered writes nothing."""
+"""No node has this name: a processor that isn't registered writes nothing."""
 
 
 class ZooKeeperGroup:
@@ -96,8 +96,9 @@ class ZooKeeperGroup:
     def view(self, sequence: str | None, *, is_whole: bool = True) -> GroupView:
         """The group now, for the processor whose node is `sequence`; watches what that one needs.
 
-        None is for who looks on, and is told everything, as the leader is. The leader watches all members and who joins the barrier; everybody else the one before it alone,
-        so that nobody's end wakes all (`on_change`). It is one pass after a `sync`: a version that all say they run has its tasks' locations, which are read after that.
+        None is for an observer, which sees everything, like the leader. The leader watches all members and all
+        that join the barrier; every other processor watches only the one before it, so that one end doesn't wake
+        all of them (`on_change`). It is one pass after a `sync`: a version that all say they run has its tasks' locations, which are read after that.
         `is_whole`: a leader is told where tasks ran too.
         """
         zookeeper, paths = self._zookeeper, self._paths
@@ -208,7 +209,7 @@ class ZooKeeperGroup:
 
     def registered(self) -> Set[str]:
         """The registrations that are there now."""
-        with reached("read who is registered"):
+        with reached("read the registrations"):
             self._zookeeper.sync(self._paths.processors)
             return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
@@ -317,7 +318,7 @@ class ZooKeeperGroup:
             self._zookeeper.get_children(path, watch=self._changed)
 
     def _members(self) -> tuple[Member, ...]:
-        """Samza's own aren't announced; of ours who comes or goes meanwhile is so before or after it is listed."""
+        """Samza's own aren't announced; ours that come or go meanwhile do so before or after the listing."""
         announced = self._announced()
         found = self._children(self._paths.processors)
         read = self._unreadable.unless

@@ -268,7 +268,7 @@ def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) 
 
     Where leases were in force before, containers may run that log in as somebody else; as
     long as there is one, leases it is, until the next leader looks again. Where the fence
-    was in force, whoever was started has one.
+    was in force, every incarnation has one.
     """
     without = sorted(launched_without(state, present))
     if wanted is Fencing.LEASE or not without:

@@ -1,4 +1,4 @@
-"""The broker fence of a standalone group: who isn't registered any more writes nothing.
+"""The broker fence of a standalone group: a processor that is no longer registered can't write.
 
 Each registration of a processor has a principal of its own, which its containers log in as. It is let in
 before its processor joins a barrier, so before any version can give it tasks; and before a version is
@@ -54,7 +54,7 @@ class GroupFence:
         return self._principals.login_file(self._own[-1])
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Returns when nobody can write whom `registered` doesn't name; to be asked once for a version.
+        """Return once nobody outside `registered` can write; call it once for each version.
 
         It is read after the brokers have told whom they let in: each of those was registered before.
         Raises `Unreachable` while a broker serves somebody else; asked again, it goes on.

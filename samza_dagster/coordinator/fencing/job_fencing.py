@@ -48,8 +48,8 @@ class JobFencing:
     def require(self) -> None:
         """Returns when they can; raises `Refused` with the condition that doesn't hold.
 
-        To be asked before this coordinator waits for its turn: who stands by must know that
-        it can lead. Raises `Unreachable` too. After either the examination begins anew.
+        Call it before this coordinator waits for its turn: a spare must know that
+        it can lead. Raises `Unreachable` too. After either, the examination starts over.
         """
         if self._examination is None:
             return

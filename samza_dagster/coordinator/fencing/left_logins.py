@@ -1,4 +1,4 @@
-"""Logins and rules at the brokers of a job whose coordinator doesn't fence any more, or has gone.
+"""Logins and rules left at the brokers by a job that no longer fences, or is gone.
 
 With `samza.dagster.fencing=broker` the coordinator removes what it made. One that leads with
 leases asks nothing of the brokers, and needs no right to; what was there stays until it is
@@ -55,9 +55,9 @@ def find(
 ) -> tuple[ContainerLogin, ...]:
     """All of the job, in order; `now_ms` is the wall clock's.
 
-    Dead is who is in the job's state no more, where each stays until it was seen dead, also on
-    a host that is lost. Of a standalone group nobody but the processor itself sees that, and it has removed its own then:
-    dead is who isn't registered, if somebody knows that all of those have ended. Raises `Refused` when there is no
+    An incarnation is dead if it is no longer in the job's state, where each stays until seen dead, even on
+    a host that is lost. In a standalone group only the processor itself sees the death, and removes its own;
+    an incarnation is dead if it isn't registered and all such are known to have ended. Raises `Refused` when there is no
     state to tell that, or another job's, `MissingPrerequisite` for brokers without an authorizer, `InvalidInput`
     where this client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
     """
@@ -67,7 +67,7 @@ def find(
     with closing(Authorizer(KafkaCluster.of(connection))) as authorizer:
         _require(authorizer)
         found = present(names, authorizer)
-    # After that: whoever was let in before is in the state by now, or registered.
+    # In this order: every incarnation that was let in before is in the state by now, or registered.
     if connection.zookeeper:
         registered = _registered(connection)
         known = dict.fromkeys(registered, "registered")

@@ -1,4 +1,4 @@
-"""The broker fence's settings: who an incarnation is to the brokers, and how it logs in. Pure.
+"""The broker fence's settings: the principal of an incarnation, and its login. Pure.
 
 Each incarnation has a principal of its own, named by its execution id, so that a rule can
 shut out one and let its successor in. Its password follows from the job's secret and the
@@ -73,7 +73,7 @@ class Principals(PrincipalNames):
     """The principals of a job's incarnations at its brokers.
 
     `systems` are the job's Kafka systems of the coordinator stream's cluster, which
-    `bootstrap_servers` leads to. `rights_of` is the principal whose rules each
+    `bootstrap_servers` leads to. `rights_of` is the principal whose rights each
     incarnation gets; empty where rules for `User:*` let the job's principals in.
     """
 
@@ -130,7 +130,7 @@ class Principals(PrincipalNames):
         )
 
     def password(self, execution_id: str) -> str:
-        """256 bits that only who has the job's secret can tell."""
+        """Return 256 bits that only a holder of the job's secret can compute."""
         message = b"incarnation\0" + self.user(execution_id).encode()
         digest = hmac.new(self.secret, message, hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -184,7 +184,7 @@ def of_request(before: Picture, after: Picture, asked: Asked, limits: Limits) ->
 
 
 def after_master(before: Picture, after: Picture, limits: Limits) -> Decision:
-    """Return what becomes of the containers when the one who coordinates is replaced.
+    """Return what becomes of the containers when the coordinator is replaced.
 
     Only YARN tells a replaced Application Master from a job that was deployed anew.
     """

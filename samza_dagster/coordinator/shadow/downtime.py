@@ -49,7 +49,7 @@ class Downtime:
 def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int) -> Downtime | None:
     """Return a container's downtime by the silences of each task's partitions.
 
-    Partitions that were idle before don't count. None: all of them were, or the clocks of those who date
+    Partitions that were idle before don't count. None: all of them were idle, or the clocks that date
     the records disagree, so nothing is known.
     """
     lasts: list[int] = []

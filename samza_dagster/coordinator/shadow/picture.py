@@ -157,7 +157,7 @@ class PictureReader:
     def _executions(self, view: JobView) -> dict[str, tuple[str, str]] | None:
         """Ask the Application Master's page; where that can't be reached, the ResourceManager.
 
-        That one knows no processor: whose a container is the reports tell, by its id.
+        YARN knows no processors: the reports map a container's id to its processor.
         """
         yarn, application = self._access.yarn, view.application
         if yarn is None or application is None:
