@@ -22,7 +22,7 @@ LONGEST_WHY = 2_000
 
 
 def _shortened(value: object) -> object:
-    """A reason goes into records that brokers take up to a size: its beginning is enough."""
+    """Return the beginning of a reason: brokers limit the size of the records that contain it."""
     return value[:LONGEST_WHY] if isinstance(value, str) else value
 
 
@@ -43,7 +43,7 @@ class Resources(_Message):
 
 
 class ReportedReservation(_Message):
-    """Held for a request; `execution_id` once an incarnation uses it, `hold` where an engine holds it."""
+    """A reservation for a request; `execution_id` once an incarnation uses it, `hold` where an engine holds it."""
 
     request_id: Name
     memory_mb: Amount
@@ -86,7 +86,7 @@ class ReportedParked(_Message):
 
 
 class Acknowledgement(_Message):
-    """A command was carried out, or why it wasn't."""
+    """The outcome of a command: done, or why it wasn't."""
 
     id: Name
     ok: bool
@@ -94,7 +94,7 @@ class Acknowledgement(_Message):
 
 
 class Sync(_Message):
-    """All that an agent says: who it is, what it has, what it did."""
+    """A whole report of an agent: its identity, its containers and its acknowledgements."""
 
     version: int
     host: HostName
@@ -115,7 +115,7 @@ class Sync(_Message):
 
 
 def parse_sync(body: bytes) -> Sync:
-    """Raises `InvalidInput` that names the first field that can't be used."""
+    """Parse a report. Raises `InvalidInput` that names the first unusable field."""
     try:
         sync = Sync.model_validate_json(body)
     except ValidationError as error:
@@ -132,7 +132,7 @@ def parse_sync(body: bytes) -> Sync:
 
 
 def launch_to_wire(launch: ContainerLaunch) -> dict[str, object]:
-    """The `launch` object of a start command, or of a reserve: that has no JobModel."""
+    """Return the `launch` object of a start command, or of a reserve, which has no JobModel."""
     model = {"job_model_json": launch.job_model_json} if launch.job_model_json else {}
     return {
         "execution_id": launch.execution_id,
