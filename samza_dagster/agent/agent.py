@@ -67,7 +67,7 @@ class Threads:
         self._on_death = on_death
 
     def start(self, target: Callable[[], None], name: str) -> None:
-        """Runs it beside the others."""
+        """Run it beside the others."""
         threading.Thread(target=self._run, args=(target, name), name=name, daemon=True).start()
 
     def _run(self, target: Callable[[], None], name: str) -> None:

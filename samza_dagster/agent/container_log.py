@@ -45,7 +45,7 @@ def _logs(root: Path) -> List[Path]:
 
 
 def cut(log: Path, kept: int) -> None:
-    """Moves the newest half of `kept` bytes to the older log once `log` has more than that.
+    """Move the newest half of `kept` bytes to the older log once `log` has more than that.
 
     On a full disk the log is cut all the same, and what can't be copied is lost. Raises
     `OSError` when the log isn't there or can't be cut.

@@ -19,12 +19,12 @@ class UnreadableFile(RecordError):
 
 
 def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> None:
-    """Replaces `path` in one step, mode 0600; with `durable` it also survives a host crash."""
+    """Replace `path` in one step, mode 0600; with `durable` it also survives a host crash."""
     write_text(path, json.dumps(value), durable=durable)
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Replaces `path` in one step, mode 0600; `durable` as `write_json` has it."""
+    """Replace `path` in one step, mode 0600; `durable` as `write_json` has it."""
     beside = path.with_name(".{}.{}".format(path.name, os.getpid()))
     descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

@@ -42,7 +42,7 @@ def read(path: Path, boot_id: str) -> Optional[Grant]:
 
 
 def write(path: Path, grant: Grant) -> None:
-    """Makes `grant` the one that `read` gives; in place where there is no room to replace it.
+    """Make `grant` the one that `read` gives; in place where there is no room to replace it.
 
     Raises `OSError`, with what was there as it was, when neither can be done: the spare was
     never made, or its file system can't write in place (copy on write).
@@ -61,7 +61,7 @@ def _spare(path: Path) -> Path:
 
 
 def make_room(path: Path) -> None:
-    """Takes up the blocks of the spare, where it isn't there yet; logs when it can't.
+    """Take up the blocks of the spare, where it isn't there yet; logs when it can't.
 
     To be called as an agent starts: it waits for the disk, which no lease may.
     """
@@ -161,7 +161,7 @@ class HeldLease:
         self._clocks = clocks
 
     def adopt(self) -> None:
-        """Takes up the grant of an earlier agent, and room for those to come."""
+        """Take up the grant of an earlier agent, and room for those to come."""
         make_room(self.file)
         self.grant = read(self.file, self._boot_id)
 

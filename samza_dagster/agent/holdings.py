@@ -26,7 +26,7 @@ class Holdings:
         self._roster = roster
 
     def adopt(self) -> None:
-        """Takes up what an earlier agent of this boot held.
+        """Take up what an earlier agent of this boot held.
 
         Raises `RecordError` for a record that isn't understood.
         """
@@ -46,7 +46,7 @@ class Holdings:
             self._roster.tell()
 
     def bury(self, execution_id: str) -> None:
-        """Frees what a dead incarnation used; what can't be recorded is freed by a later look."""
+        """Free what a dead incarnation used; what can't be recorded is freed by a later look."""
         self._free(self.ledger.bury(execution_id))
 
     def take_back(self, started: Collection[str]) -> None:

@@ -38,7 +38,7 @@ def lines(host: str, machine: str, addresses: List[str]) -> List[str]:
 
 
 def write(path: Path, host: str) -> bool:
-    """Writes it for this machine; False when containers will report the machine's own name."""
+    """Write it for this machine; False when containers will report the machine's own name."""
     addresses = own_addresses(_read("/proc/net/fib_trie"), _read("/proc/net/if_inet6"))
     machine = os.uname().nodename
     write_text(path, "\n".join(lines(host, machine, addresses)) + "\n")

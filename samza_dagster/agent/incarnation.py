@@ -87,7 +87,7 @@ class HostedIncarnation:
         parked: Optional[Dict[str, str]] = None,
         hold: Optional[str] = None,
     ) -> HostedIncarnation:
-        """Writes the record of a new one. `spec.json` comes last: without it there is none.
+        """Write the record of a new one. `spec.json` comes last: without it there is none.
 
         With `parked` (what of its start is known, kept in the spec) it waits for its start.
         `hold` names the container of the cluster's engine whose process becomes its warden.
@@ -120,7 +120,7 @@ class HostedIncarnation:
 
     @classmethod
     def load(cls, directory: Path) -> Optional[HostedIncarnation]:
-        """Reads a record back; None for a directory whose record was never finished.
+        """Read a record back; None for a directory whose record was never finished.
 
         Raises `RecordError` for one of another version than this agent understands, as
         `UnreadableFile` for what can't be read at all.
@@ -164,7 +164,7 @@ class HostedIncarnation:
         return (self.directory / "job_model.json").read_text(encoding="utf-8")
 
     def read_processes(self) -> bool:
-        """Takes hold of warden and container once `warden.json` names them.
+        """Take hold of warden and container once `warden.json` names them.
 
         Raises `UnreadableFile` for one that names nobody: what it ran may live.
         """
@@ -181,7 +181,7 @@ class HostedIncarnation:
         return True
 
     def take_claimant(self) -> Optional[ProcessHandle]:
-        """Takes hold of the warden that has the directory, which may not have its container yet.
+        """Take hold of the warden that has the directory, which may not have its container yet.
 
         For one that this agent didn't start, once `bar` has said that there is one.
         """
@@ -196,7 +196,7 @@ class HostedIncarnation:
         return read_json(self.directory / "exit.json")
 
     def bar(self, why: str) -> bool:
-        """Writes the end unless a warden has the directory; none ever runs it after that."""
+        """Write the end unless a warden has the directory; none ever runs it after that."""
         descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -216,13 +216,13 @@ class HostedIncarnation:
         write_exit(self.directory, how=how, why=why)
 
     def close(self) -> None:
-        """Lets go of the pidfds."""
+        """Let go of the pidfds."""
         for handle in (self.warden, self.container):
             if handle is not None:
                 handle.close()
 
     def forget(self) -> None:
-        """Removes the record. The spec goes first, so that a half-removed one isn't read back.
+        """Remove the record. The spec goes first, so that a half-removed one isn't read back.
 
         The log of one that failed by itself stays, one per processor: it says why.
         """

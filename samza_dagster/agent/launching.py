@@ -31,7 +31,7 @@ class HostDirectories(NamedTuple):
         return self.directory / "incarnations" / execution_id
 
     def fill(self, text: str, execution_id: str) -> str:
-        """Replaces the four placeholders; other braces stay."""
+        """Replace the four placeholders; other braces stay."""
         for word, value in (
             ("{agent_dir}", str(self.directory)),
             ("{state_dir}", str(self.state_dir)),

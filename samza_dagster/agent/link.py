@@ -83,7 +83,7 @@ class CoordinatorLink:
         self._losses = 0  # of the leader of that epoch
 
     def close(self) -> None:
-        """Ends both exchanges after the replies that they wait for."""
+        """End both exchanges after the replies that they wait for."""
         self._closing.set()
         with self._roster.changed:
             self._roster.changed.notify_all()
@@ -105,7 +105,7 @@ class CoordinatorLink:
         self._repeat(once)
 
     def watch_url(self) -> None:
-        """Gives up a wait for the answer of a coordinator that another one has replaced.
+        """Give up a wait for the answer of a coordinator that another one has replaced.
 
         One that is frozen keeps its connections: only the file tells that it isn't the leader.
         """
@@ -292,7 +292,7 @@ class _Connection:
         return self._http
 
     def give_up_if_moved(self) -> None:
-        """Ends the exchange in hand when the file names another URL; safe from any thread."""
+        """End the exchange in hand when the file names another URL; safe from any thread."""
         connection = self._http
         sock = None if connection is None else connection.sock
         if sock is None:

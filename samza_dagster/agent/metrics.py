@@ -163,7 +163,7 @@ def address_of(text: str) -> Tuple[str, int]:
 
 
 def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
-    """Serves the page where that can be: containers are served without it all the same."""
+    """Serve the page where that can be: containers are served without it all the same."""
     try:
         serve(address, page)
     except OSError as error:
@@ -171,7 +171,7 @@ def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
 
 
 def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPServer:
-    """Serves `page` at `/metrics` from a thread of its own. Raises `OSError` where nothing can listen."""
+    """Serve `page` at `/metrics` from a thread of its own. Raises `OSError` where nothing can listen."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30

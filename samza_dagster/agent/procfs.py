@@ -111,7 +111,7 @@ def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
 
 
 def kill_group(leader: ProcessName, session: ProcessName) -> None:
-    """Kills the whole group; nothing happens when none of it lives."""
+    """Kill the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, signal.SIGKILL)
@@ -141,7 +141,7 @@ class ProcessHandle:
         return self._gone
 
     def send(self, number: int) -> None:
-        """Signals it, never another process with its pid."""
+        """Signal it, never another process with its pid."""
         if self.is_dead():
             return
         try:
@@ -168,7 +168,7 @@ class ProcessHandle:
         return True
 
     def close(self) -> None:
-        """Lets go of the pidfd."""
+        """Let go of the pidfd."""
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None

@@ -67,7 +67,7 @@ def of_wardens(directory: Path) -> Program:
 
 
 def keep_source() -> None:
-    """Reads the lines that a traceback may show, while the archive is the one that runs.
+    """Read the lines that a traceback may show, while the archive is the one that runs.
 
     Later they would be read from whatever is in its place, and what writes the traceback
     would fail on that. Raises `Replaced` when it does so already.

@@ -197,7 +197,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
 
 
 def parse_reply(value: Any) -> Reply:
-    """Raises `ProtocolError` that names the first part that can't be used."""
+    """Raise `ProtocolError` that names the first part that can't be used."""
     given = _object(value, "reply")
     if not is_understood(given.get("version")):
         raise ProtocolError(

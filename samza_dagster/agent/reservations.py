@@ -68,14 +68,14 @@ class ResourceLedger(NamedTuple):
     def reserve(
         self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
     ) -> ResourceLedger:
-        """Holds it; the same request again changes nothing. Ask `refusal` first."""
+        """Hold it; the same request again changes nothing. Ask `refusal` first."""
         if self.find(request_id) is not None:
             return self
         made = Reservation(request_id, memory_mb, cores, hold=hold)
         return self._replace(held=(*self.held, made))
 
     def use(self, request_id: str, execution_id: Optional[str]) -> ResourceLedger:
-        """Ties it to an incarnation, until that one's death; None takes that back."""
+        """Tie it to an incarnation, until that one's death; None takes that back."""
         return self._replace(
             held=tuple(
                 r._replace(execution_id=execution_id) if r.request_id == request_id else r
@@ -84,7 +84,7 @@ class ResourceLedger(NamedTuple):
         )
 
     def release(self, request_id: str) -> ResourceLedger:
-        """Gives it back, unless an incarnation uses it."""
+        """Give it back, unless an incarnation uses it."""
         return self._replace(
             held=tuple(
                 r for r in self.held if r.request_id != request_id or r.execution_id is not None
@@ -92,7 +92,7 @@ class ResourceLedger(NamedTuple):
         )
 
     def bury(self, execution_id: str) -> ResourceLedger:
-        """Frees what a dead incarnation used."""
+        """Free what a dead incarnation used."""
         return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
 
     def resources(self) -> Dict[str, int]:

@@ -78,7 +78,7 @@ class Supervisor:
     # Records of an earlier agent
 
     def adopt(self) -> None:
-        """Takes up what is on disk: the lease, the reservations, every incarnation.
+        """Take up what is on disk: the lease, the reservations, every incarnation.
 
         Raises `RecordError` for a record that isn't understood.
         """
@@ -110,7 +110,7 @@ class Supervisor:
         launch: Optional[Launch] = None,
         hold: Optional[str] = None,
     ) -> CommandOutcome:
-        """Holds memory and cores, or refuses with what is free.
+        """Hold memory and cores, or refuses with what is free.
 
         With `launch` the container to come is parked, when there is room for one more. With
         `hold`, a container of the cluster's engine, its process becomes the warden of what is
@@ -128,7 +128,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def release(self, request_id: str) -> CommandOutcome:
-        """Gives back what no incarnation uses; unknown requests are no error."""
+        """Give back what no incarnation uses; unknown requests are no error."""
         with self.roster.changed:
             for parked in self.roster.lot.of_request(request_id):
                 self.watch.discard(parked, "its reservation was given back")
@@ -137,7 +137,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def start(self, request_id: str, launch: Launch) -> CommandOutcome:
-        """Starts an incarnation once in its life; a second time changes nothing.
+        """Start an incarnation once in its life; a second time changes nothing.
 
         One that is parked by the same launch is given this JobModel, any other is killed first.
         Refused where its store directories are another job's.
@@ -174,7 +174,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def stop(self, execution_id: str) -> CommandOutcome:
-        """Begins to stop; its death shows in the report. Not ok when there is no record of it."""
+        """Begin to stop; its death shows in the report. Not ok when there is no record of it."""
         with self.roster.changed:
             parked = self.roster.lot.find(execution_id)
             if parked is not None:  # nobody was ever told that it is there
@@ -193,7 +193,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def forget(self, execution_id: str) -> CommandOutcome:
-        """Drops the record of a dead incarnation; refuses for a live one."""
+        """Drop the record of a dead incarnation; refuses for a live one."""
         with self.roster.changed:
             found = self.roster.incarnations.get(execution_id)
             if found is not None:
@@ -206,7 +206,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def hold_lease(self, grant: Grant) -> None:
-        """Takes a grant and passes it to the wardens, unless the one in hand ends later.
+        """Take a grant and passes it to the wardens, unless the one in hand ends later.
 
         What lived through the end of the one in hand is killed, by its warden or by us.
         Raises `OSError`, with the one in hand as it was, when it can't be passed on.

@@ -24,12 +24,12 @@ class WakeUp:
         self._once: Set[int] = set()
 
     def call(self) -> None:
-        """Ends the sleep, or the next one."""
+        """End the sleep, or the next one."""
         with contextlib.suppress(BlockingIOError):  # full: it has reason enough to wake
             os.write(self._mouth, b"x")
 
     def watch_once(self, descriptor: int) -> None:
-        """Wakes at this descriptor's end, and closes it then."""
+        """Wake at this descriptor's end, and closes it then."""
         self._once.add(descriptor)
 
     def prepare(self, pidfds: Iterable[int]) -> select.poll:

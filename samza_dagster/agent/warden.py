@@ -120,7 +120,7 @@ class Warden:
         return 4
 
     def _fork(self) -> Optional[str]:
-        """Starts the container; the reason when its program can't be executed."""
+        """Start the container; the reason when its program can't be executed."""
         read_end, tell = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -186,7 +186,7 @@ class Warden:
             os.close(ready)
 
     def _remaining_s(self) -> float:
-        """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
+        """Read the grant's file only when the one in hand has ended: renewals cost nothing."""
         now = read_clocks()
         if self.grant is None or not self.grant.is_live(now):
             found = grants.read(Path(self.spec["grant_file"]), self.boot_id)
@@ -246,7 +246,7 @@ class Warden:
             os.waitpid(dead.si_pid, os.WNOHANG)
 
     def _bury(self) -> int:
-        """Kills what is left of the group, waits until nothing is, writes the end."""
+        """Kill what is left of the group, waits until nothing is, writes the end."""
         me = os.getpid()
         while True:
             left = [

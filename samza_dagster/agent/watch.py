@@ -60,7 +60,7 @@ class IncarnationWatch:
         self._wakeup = WakeUp()
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Looks whenever the kernel says that something ended, or a deadline passes."""
+        """Look whenever the kernel says that something ended, or a deadline passes."""
         while not stopping():
             with self._roster.changed:
                 looked_at = self._monotonic()
@@ -80,11 +80,11 @@ class IncarnationWatch:
             self._wakeup.sleep(poller, timeout)
 
     def wake(self) -> None:
-        """Makes `run` look now; from any thread or signal handler, with or without the lock."""
+        """Make `run` look now; from any thread or signal handler, with or without the lock."""
         self._wakeup.call()
 
     def look(self, found: HostedIncarnation) -> None:
-        """Takes what the kernel and its record say of one that is live."""
+        """Take what the kernel and its record say of one that is live."""
         ids = {"execution": found.execution_id, "processor": found.processor_id}
         with about(**ids), _looked_at_again(found):
             self._hand_over(found)
@@ -112,7 +112,7 @@ class IncarnationWatch:
         self.wake()
 
     def stop(self, found: HostedIncarnation) -> None:
-        """Asks its warden to end it, and sees to its end when that is late."""
+        """Ask its warden to end it, and sees to its end when that is late."""
         if found.state == inc.RUNNING:
             found.state = inc.STOPPING
         found.kill_at = self._monotonic() + found.stop_grace_s + WARDEN_MARGIN_S
@@ -123,7 +123,7 @@ class IncarnationWatch:
         self.wake()
 
     def discard(self, found: HostedIncarnation, why: str) -> None:
-        """Kills one that is parked; raises as `parking.discard` does."""
+        """Kill one that is parked; raises as `parking.discard` does."""
         try:
             parking.discard(found, self._monotonic(), why)
         finally:

@@ -67,7 +67,7 @@ class Spread:
         self._settled: set[int] = set()
 
     def spread(self, copies: Sequence[Copy]) -> None:
-        """Gives every copy a processor (`Copy.at`)."""
+        """Give every copy a processor (`Copy.at`)."""
         for copy in copies:
             for home in copy.homes:
                 if copy.at < 0 and self._free(copy, self.locations[home]):
@@ -341,7 +341,7 @@ class _Exchange:
         return []
 
     def _reach(self, here: int, copy: Copy | None, target: int, moves: int) -> Path:
-        """Notes whence the target is reached with the fewest moves; the cycle, if that closes one."""
+        """Note whence the target is reached with the fewest moves; the cycle, if that closes one."""
         if moves >= self._moves.get(target, 0):
             return []
         self._moves[target] = moves

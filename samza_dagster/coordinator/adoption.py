@@ -29,7 +29,7 @@ _LOOK_EVERY_S = 0.5
 
 
 def require_ours(deployed: Deployed, *, adopt: bool) -> None:
-    """Raises `Refused` for another's deployment, unless it is to be adopted."""
+    """Raise `Refused` for another's deployment, unless it is to be adopted."""
     if deployed.is_ours or adopt:
         return
     ours = f"ours was {deployed.ours}" if deployed.ours else "none was ever ours"
@@ -42,7 +42,7 @@ def require_ours(deployed: Deployed, *, adopt: bool) -> None:
 
 
 def require_ended(deployed: Deployed, connection: Connection, stopped: threading.Event) -> None:
-    """Raises `Refused` when the adopted deployment shows a sign of life.
+    """Raise `Refused` when the adopted deployment shows a sign of life.
 
     YARN's ResourceManager says that it runs, where its address is given: without its answer nothing
     is adopted (`Unreachable`). Or its Application Master answers, or its containers report: that is

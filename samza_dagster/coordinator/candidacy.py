@@ -200,7 +200,7 @@ class Candidacy:
         on_connected: Callable[[], None] = lambda: None,
         on_waiting: Callable[[Leader], None] = lambda _: None,
     ) -> str:
-        """Returns why it is time to lead, or "" when it was stopped or `another_leads`.
+        """Return why it is time to lead, or "" when it was stopped or `another_leads`.
 
         `on_connected` is called when the state topic has been read once, `on_waiting` with
         whoever leads before it is waited for. Raises `MalformedRecord` for a state that can't

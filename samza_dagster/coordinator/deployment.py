@@ -176,7 +176,7 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
 
 
 def require_sound(config: Mapping[str, str]) -> None:
-    """Raises `InvalidInput` for what no input could make a deployment of.
+    """Raise `InvalidInput` for what no input could make a deployment of.
 
     To be asked before a coordinator waits, or creates a topic; what depends on the inputs'
     partitions shows in the rehearsal of its first step.

@@ -74,11 +74,11 @@ class EffectRunner:
 
     @property
     def has_unadmitted(self) -> bool:
-        """Starts wait for brokers that would let them in."""
+        """Start wait for brokers that would let them in."""
         return bool(self._unadmitted)
 
     def start_again(self, is_starting: Callable[[str], bool]) -> None:
-        """Tries the starts again whose logins couldn't be made, if they are still wanted.
+        """Try the starts again whose logins couldn't be made, if they are still wanted.
 
         `is_starting` (of an execution id) is the state's word: a start that was given up
         meanwhile must not come after its successor's. One that fails comes last next time.
@@ -92,7 +92,7 @@ class EffectRunner:
                 self._start(effect)
 
     def run(self, effect: commands.Effect) -> None:
-        """Carries out one effect whose step is durable."""
+        """Carry out one effect whose step is durable."""
         match effect:
             case commands.RequestResource():
                 self._cluster.request_resource(

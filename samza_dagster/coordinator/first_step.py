@@ -119,7 +119,7 @@ class Rehearsal:
     now_ms: Callable[[], int]
 
     def require(self, metadata: JobMetadata) -> None:
-        """Returns when the brokers would take it from this client. Nobody is disturbed.
+        """Return when the brokers would take it from this client. Nobody is disturbed.
 
         Raises `InvalidInput` for what config, brokers or rights don't allow, `MalformedRecord`
         for a state that can't be read, `Unreachable`.
@@ -142,7 +142,7 @@ class Rehearsal:
         self.ensure_topics(first.deployment, rehearse=True)
 
     def ensure_topics(self, deployment: Deployment, *, rehearse: bool = False) -> frozenset[str]:
-        """Creates what the deployment's containers need, as `metadata.topics.ensure_topics` does."""
+        """Create what the deployment's containers need, as `metadata.topics.ensure_topics` does."""
         tasks = deployment.job_model.max_change_log_stream_partitions
         assert tasks is not None  # a plan counts them
         specs = samza_topics(deployment.config, tasks)

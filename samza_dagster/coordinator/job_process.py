@@ -69,7 +69,7 @@ class JobFiles(NamedTuple):
 
     @classmethod
     def read(cls, config: Path, launch: Path, log_format: str, **ids: str) -> JobFiles:
-        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting.
+        """Read the two files, and logs from now on; raises `InvalidInput` that names the setting.
 
         `ids` are what each line of JSON says this process is, beside the job.
         """
@@ -109,6 +109,6 @@ def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stop_at_signals(stop: Callable[[], None]) -> None:
-    """Calls `stop` at SIGTERM and at SIGINT."""
+    """Call `stop` at SIGTERM and at SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop())

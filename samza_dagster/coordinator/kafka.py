@@ -147,7 +147,7 @@ class KafkaLog:
         return batch
 
     def _until_committed(self, call: Callable[[], None]) -> None:
-        """Returns only when a call did: the same transaction again until the broker is back.
+        """Return only when a call did: the same transaction again until the broker is back.
 
         Nothing else may be decided meanwhile. Raises `Unreachable` when it was stopped, or
         when the writer has nothing left to go on with: then what it sent isn't known.
@@ -175,7 +175,7 @@ class KafkaRequests:
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Calls `on_mail` for those that are there, then for each as it arrives."""
+        """Call `on_mail` for those that are there, then for each as it arrives."""
         # The position is taken before the present is read: a request between the two
         # comes twice, never not at all.
         position = self._metadata.end_position()
@@ -206,7 +206,7 @@ class KafkaOwnRequests:
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Calls `on_mail` for those that are there, then for each as it arrives."""
+        """Call `on_mail` for those that are there, then for each as it arrives."""
         for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
             on_mail(mail)
         for record in self._snapshot.foreign:

@@ -56,7 +56,7 @@ class LaunchTemplate(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> LaunchTemplate:
-        """Reads the file; raises `InvalidInput` that names the file and the field."""
+        """Read the file; raises `InvalidInput` that names the file and the field."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:
@@ -69,7 +69,7 @@ class LaunchTemplate(BaseModel):
             ) from error
 
     def write(self, path: Path) -> None:
-        """Writes the file that `read` reads."""
+        """Write the file that `read` reads."""
         path.write_text(self.model_dump_json(indent=1))
 
 

@@ -134,13 +134,13 @@ class Leadership:
         """How many containers `end_job` has stopped."""
 
     def stop(self) -> None:
-        """Ends after the step in hand; containers run on."""
+        """End after the step in hand; containers run on."""
         self._stopped.set()
         if self._term is not None:
             self._term.stop()
 
     def run(self) -> None:
-        """Leads until stopped; a broker that is away is waited for.
+        """Lead until stopped; a broker that is away is waited for.
 
         One that another was quicker than goes on waiting, and so does one that another took
         over from after it had led, until that one leads: raises `Fenced` then. Raises
@@ -231,7 +231,7 @@ class Leadership:
         self._stopped.set()
 
     def _candidate(self, stack: ExitStack) -> _Candidate:
-        """Refuses what can't be led, as far as that can be seen before anything is waited for."""
+        """Refuse what can't be led, as far as that can be seen before anything is waited for."""
         settings, connection = self._settings, self._settings.connection
         deployed = read_deployed(connection)
         require_ours(deployed, adopt=settings.adopt)
@@ -272,7 +272,7 @@ class Leadership:
         metadata: JobMetadata,
         open_cluster: Callable[[ClusterTerm], ClusterResourceManager],
     ) -> Steps:
-        """Commits that this one leads, from the state topic's `records` behind the fence."""
+        """Commit that this one leads, from the state topic's `records` behind the fence."""
         settings, connection = self._settings, self._settings.connection
         stored = restore(records, connection.own_name)
         clock = self._clock()
@@ -343,7 +343,7 @@ class Leadership:
             observer.start()
 
     def _ensure_topics(self, rehearsal: Rehearsal, first: FirstStep) -> None:
-        """Makes those of the deployment's topics that aren't there."""
+        """Make those of the deployment's topics that aren't there."""
         made = rehearsal.ensure_topics(first.deployment)
         if made and not first.stream_records:
             log.warning(
@@ -365,7 +365,7 @@ class Leadership:
 
     @contextmanager
     def _taken_over(self, writer: StateWriter) -> Generator[Snapshot]:
-        """Takes over; one that doesn't lead then says so, and the former leader may go on."""
+        """Take over; one that doesn't lead then says so, and the former leader may go on."""
         try:
             yield writer.take_over(claim=claim_of_this_process())
         except (Fenced, Unreachable):
@@ -387,7 +387,7 @@ class Leadership:
             log.warning("that isn't written, they see it by this one's silence: %s", error)
 
     def _is_my_turn(self, candidate: _Candidate) -> bool:
-        """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile.
+        """Wait until nobody leads, unless told otherwise; False when it was stopped meanwhile.
 
         One that led raises what fenced it once another leads.
         """

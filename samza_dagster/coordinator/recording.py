@@ -104,7 +104,7 @@ class JsonLinesRecorder:
             self._stop(error)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._out.close()
 
     def _ends_within_a_line(self) -> bool:
@@ -128,7 +128,7 @@ class JsonLinesRecorder:
             raise
 
     def _take_back(self, size: int) -> None:
-        """Cuts off the part of a line that was written, unless another has appended since."""
+        """Cut off the part of a line that was written, unless another has appended since."""
         with suppress(OSError):
             end = self._out.tell()
             if size and os.fstat(self._out.fileno()).st_size == end:

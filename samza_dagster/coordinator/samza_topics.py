@@ -31,7 +31,7 @@ _FOUR_HOURS_MS = str(4 * 3_600_000)
 
 
 def coordinator_stream(config: Mapping[str, str]) -> TopicSpec:
-    """Raises `InvalidInput` that names the setting which is none, as all of this module do."""
+    """Raise `InvalidInput` that names the setting which is none, as all of this module do."""
     system = _home(config)
     segment = config.get("job.coordinator.segment.bytes") or _of_system(
         config, system, "segment.bytes", _SHORT_SEGMENT

@@ -24,7 +24,7 @@ class Processes:
         self._lock = threading.Lock()
 
     def note(self, execution_id: str, pid: int | None) -> None:
-        """Remembers a pid; None forgets it."""
+        """Remember a pid; None forgets it."""
         with self._lock:
             if pid is None:
                 self._pids.pop(execution_id, None)

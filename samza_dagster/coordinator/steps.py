@@ -139,12 +139,12 @@ class Steps:
         self._commit(records, stream_records=stream_records)
 
     def beat(self, now_ms: int) -> None:
-        """Shows the brokers, and whoever reads the topic, that this leader still leads."""
+        """Show the brokers, and whoever reads the topic, that this leader still leads."""
         hosts = self._hosts.changed(self.state, self.cluster.hosts())
         self.commit_alone([self._leader_record(now_ms), *hosts])
 
     def end_in_order(self) -> None:
-        """Tells whoever waits that nobody leads."""
+        """Tell whoever waits that nobody leads."""
         try:
             self._commit([self._leader_record(self.clock.now_ms(), ended=True)])
         except Unreachable as error:
@@ -177,7 +177,7 @@ class Steps:
         self.inbox.hear_first()
 
     def start_again(self) -> None:
-        """Tries the starts again that brokers held up, where they are still wanted."""
+        """Try the starts again that brokers held up, where they are still wanted."""
         with self.inbox.away():
             self._effects.start_again(lambda eid: is_starting(self.state, eid))
         self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS

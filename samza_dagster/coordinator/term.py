@@ -60,15 +60,15 @@ class Term:
         self._prove_again_ms = 0
 
     def stop(self) -> None:
-        """Ends the term after the step in hand; safe from any thread and from a signal."""
+        """End the term after the step in hand; safe from any thread and from a signal."""
         self._inbox.end()
 
     def observe(self, event: events.LagObserved | events.StandbyStalled | Ignored) -> None:
-        """Takes what the standbys report; safe from any thread."""
+        """Take what the standbys report; safe from any thread."""
         self._inbox.put(event)
 
     def fenced(self, execution_id: str) -> None:
-        """Takes the brokers' word that they refuse it; safe from any thread."""
+        """Take the brokers' word that they refuse it; safe from any thread."""
         self._inbox.put(events.PrincipalFenced(self._clock.now_ms(), execution_id))
 
     def status(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Term:
         )
 
     def lead(self, last_seen_hosts: Mapping[str, str]) -> None:
-        """Runs until stopped; raises `Fenced` or `Unreachable`.
+        """Run until stopped; raises `Fenced` or `Unreachable`.
 
         Requests that were already there are read before those that come later, so that
         none is missed; one that is read twice is known by its UUID.
@@ -219,7 +219,7 @@ class Term:
         self._answer(beyond)
 
     def _refuse(self, mail: Malformed) -> None:
-        """Answers what the reducer never sees, and deletes it. A known UUID's answer stands."""
+        """Answer what the reducer never sees, and deletes it. A known UUID's answer stands."""
         state = self.steps.state
         known = mail.uuid in state.uuids or mail.uuid in state.refused
         foreign = mail.deployment_id not in ("", state.deployment_id)

@@ -67,7 +67,7 @@ class WireModel(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Reads what Samza serves; raises `MalformedRecord` that names the first bad field."""
+        """Read what Samza serves; raises `MalformedRecord` that names the first bad field."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:

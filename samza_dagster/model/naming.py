@@ -59,7 +59,7 @@ def lag_topic(job_name: str, job_id: str) -> str:
 
 
 def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None:
-    """Raises `Refused` when the config in a coordinator stream is another job's.
+    """Raise `Refused` when the config in a coordinator stream is another job's.
 
     `wd_v1` and `wd-v1` have one coordinator stream, one state topic and one audit topic.
     A stream without `job.name` is nobody's yet; without `job.id` it is the job's with id 1.

@@ -114,7 +114,7 @@ def _kind_of(info: ValidationInfo) -> RequestKind | None:
 
 
 def parse_own_request(payload: str | bytes) -> OwnRequest:
-    """Reads a request; raises `MalformedRecord` that names the field."""
+    """Read a request; raises `MalformedRecord` that names the field."""
     try:
         request = OwnRequest.model_validate_json(payload, strict=True)
     except ValidationError as error:

@@ -122,10 +122,10 @@ def _parse(model: type[_Message], kind: str, payload: str | bytes) -> _Message:
 
 
 def parse_request(payload: str | bytes) -> PlacementRequest:
-    """Reads a request; raises `MalformedRecord` that names the field."""
+    """Read a request; raises `MalformedRecord` that names the field."""
     return _parse(PlacementRequest, REQUEST, payload)
 
 
 def parse_response(payload: str | bytes) -> PlacementResponse:
-    """Reads a response; raises `MalformedRecord` that names the field."""
+    """Read a response; raises `MalformedRecord` that names the field."""
     return _parse(PlacementResponse, RESPONSE, payload)

@@ -114,7 +114,7 @@ class Containers:
         self._end_all()
 
     def renew(self, asked: Now, lease_s: float) -> None:
-        """Lets the containers live for so long from `asked`, when ZooKeeper was asked."""
+        """Let the containers live for so long from `asked`, when ZooKeeper was asked."""
         with contextlib.suppress(OSError):
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
@@ -177,7 +177,7 @@ class Containers:
         threading.Thread(target=self._stop_these, args=(stopping, stopped), daemon=True).start()
 
     def close(self) -> None:
-        """Ends what still runs, then what serves it."""
+        """End what still runs, then what serves it."""
         with self._supervisor.roster.changed:
             self._started.clear()
         self._give_back(())

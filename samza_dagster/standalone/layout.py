@@ -83,7 +83,7 @@ def member_data(processor_id: str, location: str) -> bytes:
 
 
 def member_of(sequence: str, data: bytes) -> Member:
-    """Reads a processor's node. Raises `MalformedRecord` for one that isn't of this form."""
+    """Read a processor's node. Raises `MalformedRecord` for one that isn't of this form."""
     parts = data.decode(errors="replace").split(" ")
     if len(parts) != 2 or not all(parts):
         raise MalformedRecord(
@@ -117,7 +117,7 @@ def model_data(model: JobModel) -> bytes:
 
 
 def model_of(data: bytes) -> JobModel:
-    """Reads what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
+    """Read what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
     model = JobModel.from_json(data)
     inputs = {each.task_name: each.system_stream_partitions for each in actives_of(model)}
     return _with_inputs(model, lambda name: inputs.get(active_task_of(name), ()))
@@ -151,7 +151,7 @@ def document_data(document: Mapping[str, object]) -> bytes:
 
 
 def pin_of(task: str, data: bytes | None) -> Pin:
-    """Reads a pin. Raises `MalformedRecord` for one that isn't of this form."""
+    """Read a pin. Raises `MalformedRecord` for one that isn't of this form."""
     return _read(
         f"the pin of {task}", data, lambda found: Pin(str(found["location"]), str(found["uuid"]))
     )
@@ -163,7 +163,7 @@ def restart_of(processor_id: str, data: bytes | None) -> str:
 
 
 def running_of(sequence: str, data: bytes | None) -> Running:
-    """Reads that. Raises `MalformedRecord` as `pin_of`."""
+    """Read that. Raises `MalformedRecord` as `pin_of`."""
 
     def read(found: dict[str, Any]) -> Running:
         restart, silent_ms = found["restart"], found["silent_ms"]

@@ -217,7 +217,7 @@ def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tu
 
 
 def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> ProcessorState:
-    """Takes note of which of Samza's own processors are there, and when one may have left.
+    """Take note of which of Samza's own processors are there, and when one may have left.
 
     One that registers doesn't know what those were for whom the newest version was made, and who are gone:
     whoever had its own id before among them.
@@ -382,7 +382,7 @@ def _is_complete(served: tuple[Member, ...], group: GroupView, joined: frozenset
 def _probed(
     state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
 ) -> ProcessorState:
-    """Plans once more when the tasks of a group that is at work can be spread better by now.
+    """Plan once more when the tasks of a group that is at work can be spread better by now.
 
     Each such version is better than the last, so a group to which nothing happens comes to rest whatever its grouper does.
     """

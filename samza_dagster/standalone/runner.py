@@ -41,26 +41,26 @@ class ContainerControl(Protocol):
     """Control of a processor's containers."""
 
     def renew(self, asked: Now, lease_s: float) -> None:
-        """Lets them live for so long from `asked`: without this word they end by themselves."""
+        """Let them live for so long from `asked`: without this word they end by themselves."""
 
     def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
-        """Gets ready for these starts, which may never come, and for no others; `there` is called with the id of one that is ready."""
+        """Get ready for these starts, which may never come, and for no others; `there` is called with the id of one that is ready."""
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
-        """Starts containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
+        """Start containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
-        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
+        """Tell these to end, and doesn't wait; `stopped` is called with the id of each that has."""
 
 
 class Fence(Protocol):
     """The fence that shuts unregistered processors out at the brokers; each registration has a name."""
 
     def admit(self, registration: str) -> None:
-        """Lets the containers of a registration in. Raises `Unreachable`."""
+        """Let the containers of a registration in. Raises `Unreachable`."""
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Returns when nobody else can write, once for a version. Raises `Unreachable` before."""
+        """Return when nobody else can write, once for a version. Raises `Unreachable` before."""
 
 
 class ProcessorRunner:
@@ -130,12 +130,12 @@ class ProcessorRunner:
             raise ActionFailed(f"run the processor {self._state.processor_id}", seen=self._failure)
 
     def begin(self) -> None:
-        """Makes the group's nodes where they are missing, and looks which stores are here."""
+        """Make the group's nodes where they are missing, and looks which stores are here."""
         self._group.prepare()
         self._find_stores()
 
     def turn(self) -> bool:
-        """Reads the group once, and does what follows; False once it has left."""
+        """Read the group once, and does what follows; False once it has left."""
         self._woken.clear()
         if not self._is_leaving:
             self._step()

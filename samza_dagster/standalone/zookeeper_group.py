@@ -60,7 +60,7 @@ class ZooKeeperGroup:
         self._own = GuardedSession(zookeeper, f"{paths.processors}/{_NOT_REGISTERED}")
 
     def prepare(self) -> None:
-        """Makes the group's nodes where they are missing.
+        """Make the group's nodes where they are missing.
 
         Raises `InvalidInput` for a group of another protocol version.
         """
@@ -188,7 +188,7 @@ class ZooKeeperGroup:
         return {}
 
     def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
-        """Announces the processor, then makes its ephemeral node; returns its sequence.
+        """Announce the processor, then makes its ephemeral node; returns its sequence.
 
         What this session has made before, of which the answer was lost, is taken up.
         """
@@ -213,7 +213,7 @@ class ZooKeeperGroup:
             return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
     def leave(self, sequence: str) -> None:
-        """Deletes the processor's node: the others needn't wait for its session's end."""
+        """Delete the processor's node: the others needn't wait for its session's end."""
         with reached(f"delete the processor {sequence}"):
             for path in (self._paths.running, self._paths.processors):
                 with suppress(NoNodeError):
@@ -235,7 +235,7 @@ class ZooKeeperGroup:
             )
 
     def join(self, command: JoinBarrier, processor_id: str) -> None:
-        """Makes the processor's node among the participants of the barrier."""
+        """Make the processor's node among the participants of the barrier."""
         path = f"{self._paths.barrier_participants(command.version)}/{node_name(processor_id)}"
         with reached(f"join version {command.version}"), suppress(NodeExistsError, NoNodeError):
             self._own.create(path, None)
@@ -270,7 +270,7 @@ class ZooKeeperGroup:
         return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
-        """Writes where the tasks run from now on; of standbys in a node that Samza doesn't read."""
+        """Write where the tasks run from now on; of standbys in a node that Samza doesn't read."""
         nodes = {
             TaskMode.ACTIVE: self._paths.task_locality,
             TaskMode.STANDBY: self._paths.standby_locality,
@@ -283,7 +283,7 @@ class ZooKeeperGroup:
                 self._own.set(path, location.encode())
 
     def report(self, command: ReportRunning, sequence: str) -> None:
-        """Writes what the processor runs into an ephemeral node, which goes with its own."""
+        """Write what the processor runs into an ephemeral node, which goes with its own."""
         path = f"{self._paths.running}/{sequence}"
         data = layout.document_data(command.running._asdict())
         with reached(f"report what the processor {sequence} runs"):
@@ -293,7 +293,7 @@ class ZooKeeperGroup:
                 self._own.create(path, data, ephemeral=True)
 
     def place(self, command: requests.Command) -> None:
-        """Writes what a leader makes of a request."""
+        """Write what a leader makes of a request."""
         with reached("write what was asked of the group"):
             GroupPlacement(self._own, self._paths, self._unreadable).carry_out(command)
 
@@ -341,7 +341,7 @@ class ZooKeeperGroup:
         return dict(each for each in asked if each is not None)
 
     def _numbered(self, parent: str, data: bytes) -> str:
-        """Makes an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
+        """Make an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
         self._zookeeper.sync(parent)
         session, _ = self._zookeeper.client_id or (0, b"")
         for name in sorted(self._names(parent)):

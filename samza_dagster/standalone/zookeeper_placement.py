@@ -101,7 +101,7 @@ class GroupPlacement:
         return self._documents(self._paths.running, layout.running_of, watch)
 
     def carry_out(self, command: Command) -> None:
-        """Writes what a leader makes of a request."""
+        """Write what a leader makes of a request."""
         match command:
             case SetPin():
                 data = None if command.pin is None else layout.document_data(command.pin._asdict())

@@ -69,11 +69,11 @@ class BrokerFence:
         )
 
     def start(self) -> None:
-        """Begins to work on what is asked."""
+        """Begin to work on what is asked."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends; a fence that isn't acknowledged is the next leader's."""
+        """End; a fence that isn't acknowledged is the next leader's."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -102,7 +102,7 @@ class BrokerFence:
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
-        """Shuts it out; returns at once, and `fenced` is called when it is done. May be repeated."""
+        """Shut it out; returns at once, and `fenced` is called when it is done. May be repeated."""
         with self._changed:
             self._to_fence[execution_id] = None
             self._changed.notify()
@@ -118,7 +118,7 @@ class BrokerFence:
             self._changed.notify()
 
     def clean_up(self, before: frozenset[str], state: JobState, now_ms: int) -> None:
-        """Removes what a crash left: of incarnations that were there `before` and aren't now.
+        """Remove what a crash left: of incarnations that were there `before` and aren't now.
 
         `before` is what `present` gave before this coordinator's first commit: a newer
         leader's incarnations can't be in it. An examination that may be under way elsewhere
@@ -134,14 +134,14 @@ class BrokerFence:
         return present(self._principals, self._authorizer)
 
     def remove_now(self, execution_ids: Iterable[str]) -> None:
-        """Removes all that the brokers know of dead incarnations."""
+        """Remove all that the brokers know of dead incarnations."""
         unwanted = list(execution_ids)
         principals = self._principals
         self._authorizer.remove_rules_of(map(principals.principal, unwanted))
         self._authorizer.remove_logins(map(principals.user, unwanted), principals.mechanism)
 
     def fence_now(self, execution_id: str) -> tuple[str, ...]:
-        """Sets the rule and asks the brokers; returns those that still serve the principal.
+        """Set the rule and asks the brokers; returns those that still serve the principal.
 
         It must be able to log in, or the brokers can't be asked: one that has no login yet
         was never started (`fencing_in_force`), and from now on can't be.

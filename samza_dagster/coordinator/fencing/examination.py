@@ -61,7 +61,7 @@ def examine(
 
 
 def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]) -> None:
-    """Raises `Refused` that names the first condition which doesn't hold."""
+    """Raise `Refused` that names the first condition which doesn't hold."""
     for finding in examine(principals, cluster, config):
         if not finding.ok:
             raise Refused(
@@ -187,7 +187,7 @@ def _rehearsed(
 def _settled(
     look: Callable[[], _Found], is_good: Callable[[_Found], bool] = lambda wrong: not wrong
 ) -> _Found:
-    """Looks until what is found is good, or until the deadline; an error counts only then."""
+    """Look until what is found is good, or until the deadline; an error counts only then."""
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         late = time.monotonic() > deadline

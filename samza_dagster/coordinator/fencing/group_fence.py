@@ -54,7 +54,7 @@ class GroupFence:
         return self._principals.login_file(self._own[-1])
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Returns when nobody can write whom `registered` doesn't name; to be asked once for a version.
+        """Return when nobody can write whom `registered` doesn't name; to be asked once for a version.
 
         It is read after the brokers have told whom they let in: each of those was registered before.
         Raises `Unreachable` while a broker serves somebody else; asked again, it goes on.
@@ -73,7 +73,7 @@ class GroupFence:
             ) from None
 
     def remove_own(self) -> None:
-        """Removes the principals of this directory, whose containers have all ended; as far as brokers answer."""
+        """Remove the principals of this directory, whose containers have all ended; as far as brokers answer."""
         if self._own:
             with suppress(SamzaDagsterError):
                 self._fence.remove_now(self._own)
@@ -81,7 +81,7 @@ class GroupFence:
                 self._file.unlink()
 
     def close(self) -> None:
-        """Ends; what is under way isn't waited for."""
+        """End; what is under way isn't waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _shut_out(self, registered: Callable[[], Set[str]]) -> None:

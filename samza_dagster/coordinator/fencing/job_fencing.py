@@ -29,14 +29,14 @@ class JobFencing:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> JobFencing:
-        """Raises `InvalidInput` that names the setting which doesn't allow a fence."""
+        """Raise `InvalidInput` that names the setting which doesn't allow a fence."""
         principals = Principals.of(config)
         return cls(
             config if principals is None else principals.container_config(config), principals
         )
 
     def begin_examination(self, cluster: KafkaCluster) -> None:
-        """Finds out, beside what goes on, whether the brokers can fence; once is enough."""
+        """Find out, beside what goes on, whether the brokers can fence; once is enough."""
         if self.principals is None or self._examination is not None:
             return
         with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="fence examination")
@@ -46,7 +46,7 @@ class JobFencing:
         with_one_thread.shutdown(wait=False)
 
     def require(self) -> None:
-        """Returns when they can; raises `Refused` with the condition that doesn't hold.
+        """Return when they can; raises `Refused` with the condition that doesn't hold.
 
         To be asked before this coordinator waits for its turn: who stands by must know that
         it can lead. Raises `Unreachable` too. After either the examination begins anew.

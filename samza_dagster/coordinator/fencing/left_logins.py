@@ -89,7 +89,7 @@ def find(
 
 
 def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
-    """Removes login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
+    """Remove login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
     names = PrincipalNames(connection.job_name, connection.job_id)
     dead = [login for login in logins if login.dead]
     if not dead:
