@@ -33,7 +33,7 @@ def offset_gauge(system: str, stream: str, partition: int | str) -> str:
 
 
 def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
-    """Store with a changelog: `stores.<name>.changelog` is set.
+    """Return the stores with a changelog: `stores.<name>.changelog` is set.
 
     A changelog without a system is of `job.changelog.system`, else of
     `job.default.system`. A run in batch mode has changelogs of its own.

@@ -1,4 +1,4 @@
-"""The broker fence of a standalone group: who isn't registered any more writes nothing.
+"""The broker fence of a standalone group: unregistered processors can't write.
 
 Each registration of a processor has a principal of its own, which its containers log in as. It is let in
 before its processor joins a barrier, so before any version can give it tasks; and before a version is
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupFence:
-    """The fence of one processor, whose containers' principals are kept in `directory` over its restarts."""
+    """The fence of one processor; `directory` keeps its containers' principals over restarts."""
 
     def __init__(self, principals: Principals, cluster: KafkaCluster, directory: Path) -> None:
         self._principals = principals
@@ -40,7 +40,7 @@ class GroupFence:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="broker fence")
 
     def admit(self, registration: str) -> None:
-        """Its containers may log in when this returns. Raises `Unreachable`."""
+        """Let the registration's containers log in. Raises `Unreachable`."""
         if registration not in self._own:
             self._own.append(registration)
             write_json(self._file, {"version": 1, "registrations": self._own}, durable=True)
@@ -50,14 +50,15 @@ class GroupFence:
             raise Unreachable(f"make the login {registration}", seen=str(error)) from error
 
     def login_file(self) -> tuple[str, str]:
-        """Name and text of the file by which containers log in as the newest registration."""
+        """Return name and text of the file by which containers log in as the newest registration."""
         return self._principals.login_file(self._own[-1])
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Return when nobody can write whom `registered` doesn't name; to be asked once for a version.
+        """Shut out every principal that `registered` doesn't name; called once for a version.
 
-        It is read after the brokers have told whom they let in: each of those was registered before.
-        Raises `Unreachable` while a broker serves somebody else; asked again, it goes on.
+        `registered` is read after the brokers have listed the logins: each of those was
+        registered before. Raises `Unreachable` while a broker serves another principal; the next
+        call continues.
         """
         if self._under_way is None or self._version != version:
             self._version = version
@@ -73,7 +74,7 @@ class GroupFence:
             ) from None
 
     def remove_own(self) -> None:
-        """Remove the principals of this directory, whose containers have all ended; as far as brokers answer."""
+        """Remove this directory's principals as far as brokers answer; all containers have ended."""
         if self._own:
             with suppress(SamzaDagsterError):
                 self._fence.remove_now(self._own)
@@ -81,7 +82,7 @@ class GroupFence:
                 self._file.unlink()
 
     def close(self) -> None:
-        """End; what is under way isn't waited for."""
+        """Stop without waiting for open work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _shut_out(self, registered: Callable[[], Set[str]]) -> None:

@@ -184,9 +184,9 @@ def of_request(before: Picture, after: Picture, asked: Asked, limits: Limits) ->
 
 
 def after_master(before: Picture, after: Picture, limits: Limits) -> Decision:
-    """Return what becomes of the containers when the one who coordinates is replaced.
+    """Return what becomes of the containers when their coordinator is replaced.
 
-    Only YARN tells a replaced Application Master from a job that was deployed anew.
+    Only YARN distinguishes a replaced Application Master from a new deployment.
     """
     if not before.application or not after.application:
         why = "without YARN's ResourceManager a replaced Application Master looks like a new deployment"

@@ -49,8 +49,8 @@ class Downtime:
 def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int) -> Downtime | None:
     """Return a container's downtime by the silences of each task's partitions.
 
-    Partitions that were idle before don't count. None: all of them were, or the clocks of those who date
-    the records disagree, so nothing is known.
+    Partitions that were idle before don't count. None: all were idle, or the clocks behind the
+    records' times disagree, so nothing is known.
     """
     lasts: list[int] = []
     ends: list[int] = []

@@ -23,7 +23,7 @@ REDEPLOYED_WITHIN_MS = 300_000
 """A container that starts later than this after a deployment began didn't start because of it."""
 
 UNANSWERED_MS = 60_000
-"""A request whose record is gone and that has no answer by then gets none."""
+"""A request without a record gets no answer after this time."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Watch:
     master: Decision | None = None
 
     def to_measure(self) -> dict[str, tuple[str, int]]:
-        """Return processor and start of the actives whose downtime the topics may tell by now."""
+        """Return processor and start of the actives with a downtime that the topics may show by now."""
         return {
             key: (event.processor, event.started_ms)
             for key, event in self.open.items()
@@ -255,7 +255,7 @@ def _update(
 
 
 def _untouched(event: ShadowEvent, asked: Asked | None, after: Picture) -> ShadowEvent:
-    """Return a placement whose container runs on so far: over once its end says so."""
+    """Return a placement with a container that runs on so far: over once the request has ended."""
     if event.deployment != after.deployment:
         return _end(event, after, f"deployment {event.deployment} ended before its answer")
     if asked is None:

@@ -85,7 +85,7 @@ class ShadowLog:
         self._write(listened=asdict(rounded))
 
     def event(self, event: ShadowEvent) -> None:
-        """An event is over, or its shadow ends."""
+        """Log an event that is over, or that the shadow's end cuts off."""
         self._write(event=event.to_json())
 
     def close(self) -> None:

@@ -157,7 +157,7 @@ class PictureReader:
     def _executions(self, view: JobView) -> dict[str, tuple[str, str]] | None:
         """Ask the Application Master's page; where that can't be reached, the ResourceManager.
 
-        That one knows no processor: whose a container is the reports tell, by its id.
+        The ResourceManager knows no processors: the reports assign a container to one by its id.
         """
         yarn, application = self._access.yarn, view.application
         if yarn is None or application is None:
