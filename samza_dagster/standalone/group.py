@@ -44,7 +44,7 @@ class Member(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """At which location a task is to be, by the request that asked for it."""
+    """The location that a request has set for a task."""
 
     location: str
     uuid: str
@@ -66,7 +66,7 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class Barrier:
-    """Where the processors meet before a version holds, and who has come."""
+    """A version's barrier, and the processors that have joined it."""
 
     state: BarrierState
     participants: frozenset[str] = frozenset()
@@ -112,21 +112,21 @@ class GroupView:
 
     @property
     def leader(self) -> Member | None:
-        """The member that leads; None in an empty group."""
+        """Return the member that leads; None in an empty group."""
         return self.members[0] if self.members else None
 
     @property
     def containers(self) -> Mapping[str, ContainerModel]:
-        """The newest version's containers by processor."""
+        """Return the newest version's containers by processor."""
         return {} if self.model is None else self.model.containers
 
     def work_of(self, processor_id: str) -> ContainerModel | None:
-        """The tasks that the newest version gives a processor; None: none."""
+        """Return the tasks that the newest version gives a processor, or None."""
         found = self.containers.get(processor_id)
         return found if found is not None and found.tasks else None
 
     def first_of(self, processor_id: str) -> Member | None:
-        """The member of that id that came first; a later one of the same id is a duplicate."""
+        """Return the first member with that id; a later one with the same id is a duplicate."""
         return next((m for m in self.members if m.processor_id == processor_id), None)
 
     def runs_newest(self, member: Member) -> bool:
@@ -136,25 +136,25 @@ class GroupView:
 
     @property
     def is_at_work(self) -> bool:
-        """The newest version is agreed on, and each of ours runs what it is given."""
+        """Return whether the newest version is agreed on, and each of ours runs its part."""
         is_agreed = self.barrier is not None and self.barrier.state is BarrierState.DONE
         ours = (member for member in self.members if member.holds_standbys)
         return is_agreed and all(map(self.runs_newest, ours))
 
     @property
     def without_processor(self) -> list[str]:
-        """Active tasks that the newest version gives to nobody who is registered: nobody processes them."""
+        """Return the active tasks that no registered processor has by the newest version."""
         left = (c.tasks for pid, c in self.containers.items() if self.first_of(pid) is None)
         active = TaskMode.ACTIVE
         return sorted(t for tasks in left for t in tasks if tasks[t].task_mode is active)
 
     @property
     def has_duplicates(self) -> bool:
-        """Two members have one processor id: no JobModel is published meanwhile."""
+        """Return whether two members share a processor id: no JobModel is published meanwhile."""
         return len({member.processor_id for member in self.members}) < len(self.members)
 
 
 def processor_of(model: JobModel | None, task: str) -> str | None:
-    """The processor to which a model gives a task, active or standby; None: to nobody."""
+    """Return the processor of a task, active or standby, by a model, or None."""
     containers = model.containers if model is not None else {}
     return next((pid for pid, each in containers.items() if task in each.tasks), None)

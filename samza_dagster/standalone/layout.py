@@ -1,4 +1,4 @@
-"""Where a group's parts lie in ZooKeeper, and how they are written: Samza 1.8's own layout.
+"""The paths and formats of a group in ZooKeeper: Samza 1.8's own layout.
 
 What the design document of host affinity (SAMZA-1554) calls `localityData` and `barriers/{version}`
 was released as `taskLocality` and `versionBarriers/barrier_{version}`: the released names are used.
@@ -64,11 +64,11 @@ class GroupPaths:
         return cls(f"/{app}/{name}-{job_id}-{_LAYOUT_VERSION}-coordinationData")
 
     def barrier_state(self, version: int) -> str:
-        """`NEW`, `DONE` or `TIMED_OUT`."""
+        """Return the node with `NEW`, `DONE` or `TIMED_OUT`."""
         return f"{self.barriers}/barrier_{version}/barrier_state"
 
     def barrier_participants(self, version: int) -> str:
-        """Below it each processor that has joined, by its id."""
+        """Return the node that has each joined processor below it, by its id."""
         return f"{self.barriers}/barrier_{version}/barrier_participants"
 
 
@@ -98,7 +98,7 @@ def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
 
 
 def announcement_of(data: bytes) -> tuple[str, LocalStores]:
-    """The processor's id and its stores. Raises `MalformedRecord` for what isn't of this form."""
+    """Parse an announcement: the processor's id and its stores. Raises `MalformedRecord`."""
 
     def read(found: dict[str, Any]) -> tuple[str, LocalStores]:
         stores = (tuple(map(str, found[name])) for name in LocalStores._fields)
@@ -108,7 +108,7 @@ def announcement_of(data: bytes) -> tuple[str, LocalStores]:
 
 
 def model_data(model: JobModel) -> bytes:
-    """A version's JobModel as it is published: standby tasks without their inputs, which are their actives'.
+    """Return the published form of a JobModel: standby tasks without their actives' inputs.
 
     Samza's leader counts the partitions of the last version (SEP-5): with inputs there twice it
     takes a topic for one that has lost half of its partitions, and ends.
@@ -136,7 +136,7 @@ def _with_inputs(model: JobModel, of_standby: Callable[[str], Inputs]) -> JobMod
 
 
 def version_of(data: bytes | None) -> int:
-    """A version as its node holds it; 0 without one. Raises `MalformedRecord` for no number."""
+    """Parse a version's node; 0 without one. Raises `MalformedRecord` for no number."""
     if not data:
         return 0
     text = data.decode(errors="replace")
@@ -158,12 +158,12 @@ def pin_of(task: str, data: bytes | None) -> Pin:
 
 
 def restart_of(processor_id: str, data: bytes | None) -> str:
-    """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
+    """Read the request that restarts a processor. Raises `MalformedRecord` as `pin_of`."""
     return _read(f"the restart of {processor_id}", data, lambda found: str(found["uuid"]))
 
 
 def running_of(sequence: str, data: bytes | None) -> Running:
-    """Read that. Raises `MalformedRecord` as `pin_of`."""
+    """Read a processor's report of what it runs. Raises `MalformedRecord` as `pin_of`."""
 
     def read(found: dict[str, Any]) -> Running:
         restart, silent_ms = found["restart"], found["silent_ms"]

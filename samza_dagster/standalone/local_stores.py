@@ -22,7 +22,7 @@ _USE = os.R_OK | os.W_OK | os.X_OK
 def local_stores(
     state_dir: Path, config: Mapping[str, str], locality: Mapping[str, str], location: str
 ) -> LocalStores:
-    """The job's stores below `state_dir`; `locality` is where each task ran last, standbys among them.
+    """Return the job's stores below `state_dir`; `locality` is where each task, or standby, ran last.
 
     Raises `InvalidInput` for a state directory that this user may not read and write.
     """

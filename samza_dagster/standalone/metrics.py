@@ -1,4 +1,4 @@
-"""Metrics of a standalone processor for Prometheus: of itself, and of its group as it reads it. Pure."""
+"""Metrics of a standalone processor and of its reading of the group, for Prometheus. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 def metrics_of(look: Seen, since_s: float) -> list[Metric]:
-    """Every family, those without a sample too; a counter was 0 at `since_s`, in seconds of the epoch."""
+    """Return every family, also empty ones; counters were 0 at `since_s`, in seconds of the epoch."""
     state, work = look.state, look.state.work
 
     def gauge(name: str, text: str, value: float | None) -> Metric:
