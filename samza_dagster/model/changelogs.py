@@ -23,12 +23,12 @@ class StoreChangelog:
     topic: str
 
     def offset_gauge(self, partition: int) -> str:
-        """The gauge by which a standby reports the offset that it applied last."""
+        """Return the gauge by which a standby reports the offset that it applied last."""
         return offset_gauge(self.system, self.topic, partition)
 
 
 def offset_gauge(system: str, stream: str, partition: int | str) -> str:
-    """The name of a partition's offset in a task's metrics (`TaskInstanceMetrics.addOffsetGauge`)."""
+    """Return the name of a partition's offset in a task's metrics (`TaskInstanceMetrics.addOffsetGauge`)."""
     return f"{system}-{stream}-{partition}-offset"
 
 
@@ -53,7 +53,7 @@ def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
 
 
 def checkpoint_system(config: Mapping[str, str]) -> str | None:
-    """The system of the Kafka topic with the job's checkpoints; None where it writes none there."""
+    """Return the system of the Kafka topic with the job's checkpoints, or None."""
     if not config.get("task.checkpoint.factory", "").strip().endswith(_KAFKA_CHECKPOINTS):
         return None
     return config.get("task.checkpoint.system") or config.get("job.default.system", "")

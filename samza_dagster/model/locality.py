@@ -24,13 +24,13 @@ class LocalityModel(WireModel):
     processor_localities: dict[str, ProcessorLocality]
 
     def host_of(self, processor_id: str) -> str | None:
-        """The host of a processor, or None when it never reported one."""
+        """Return the host of a processor, or None when it never reported one."""
         found = self.processor_localities.get(processor_id)
         return found.host if found is not None and found.host else None
 
 
 def task_hosts(job_model: JobModel, locality: LocalityModel) -> dict[str, str]:
-    """Task name → host, for every task whose processor has reported a host."""
+    """Return task name → host, for every task of a processor that has reported a host."""
     hosts: dict[str, str] = {}
     for processor_id, container in job_model.containers.items():
         host = locality.host_of(processor_id)
