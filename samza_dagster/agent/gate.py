@@ -49,7 +49,10 @@ class Gate:
         return found.job_model_json()
 
     def heartbeat(self, execution_id: str) -> bool:
-        """Return whether this incarnation should go on; the first call after the JobModel checks it in."""
+        """Return whether this incarnation should go on.
+
+        The first call after the JobModel checks it in.
+        """
         with self.changed:
             found = self._roster.incarnations.get(execution_id)
             if found is None or not found.is_live:

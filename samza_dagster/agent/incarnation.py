@@ -164,7 +164,9 @@ class HostedIncarnation:
         return (self.directory / "job_model.json").read_text(encoding="utf-8")
 
     def read_processes(self) -> bool:
-        """Open handles of warden and container once `warden.json` names them; return whether it does.
+        """Open handles of warden and container once `warden.json` names them.
+
+        Return whether it does.
 
         Raises `UnreadableFile` for a file without names: its container may live.
         """

@@ -1,4 +1,7 @@
-"""Metrics of a host's agent for Prometheus, at an address of its own; standalone processors use it, too."""
+"""Metrics of a host's agent for Prometheus, at an address of its own.
+
+Standalone processors use it, too.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,10 @@ def metrics_of(look: Seen) -> List[Metric]:
 
 
 def render(labels: Dict[str, str], metrics: List[Metric]) -> bytes:
-    """Return the page in OpenMetrics text; every sample has these labels, empty families are left out."""
+    """Return the page in OpenMetrics text.
+
+    Every sample has these labels, empty families are left out.
+    """
     lines: List[str] = []
     shared = ['{}="{}"'.format(*each) for each in zip(labels, map(_escaped, labels.values()))]
     for metric in metrics:
@@ -171,7 +177,10 @@ def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
 
 
 def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPServer:
-    """Serve `page` at `/metrics` from a thread of its own. Raises `OSError` where nothing can listen."""
+    """Serve `page` at `/metrics` from a thread of its own.
+
+    Raises `OSError` where nothing can listen.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30

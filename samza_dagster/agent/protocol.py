@@ -37,7 +37,9 @@ class Launch(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command; fields that its `kind` doesn't need are None. `about` are ids for lines of the log.
+    """A command; fields that its `kind` doesn't need are None.
+
+    `about` are ids for lines of the log.
 
     `hold` names the container of the cluster's engine that a `reserve` is about.
     """

@@ -4,9 +4,9 @@ Run as `python -I warden.py <incarnation directory> [<ready descriptor> [<descri
 leader of its own session, single-threaded (the kernel ties a parent-death signal to a
 thread). It keeps the further descriptors open; its container gets none of them.
 
-In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with
-its own name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it and
-every process of its group are dead. A directory that has an `exit.json` never runs again.
+In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with its own
+name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it
+and every process of its group are dead. A directory that has an `exit.json` never runs again.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Warden:
     def _claim(self) -> bool:
         """Claim the directory: one warden ever runs it, and none after its end was written.
 
-        The claim contains this process's name before the fork: an agent that didn't start it can end it.
+        The claim contains this process's name before the fork: an agent that didn't start it can
+        end it.
         """
         descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

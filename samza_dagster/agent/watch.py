@@ -33,7 +33,10 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 
 
 class IncarnationWatch:
-    """The watch of a host's incarnations. `run` has a thread and takes the lock; the rest needs it held."""
+    """The watch of a host's incarnations.
+
+    `run` has a thread and takes the lock; the rest needs it held.
+    """
 
     def __init__(
         self,

@@ -29,18 +29,19 @@ def by_locality(
 
     - Legality: two copies of a task are never at one location. A standby for which no location
       is left has no container.
-    - A task that is pinned to a location with processors is at one of them; a standby only where its
-      active isn't. No active leaves its location for the one to which its standby is pinned.
+    - A task that is pinned to a location with processors is at one of them; a standby only where
+      its active isn't. No active leaves its location for the one to which its standby is pinned.
     - Fewest tasks started without their standby: an active that is to have standbys starts where
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor, nearly so for standbys where a task has two or more. A copy
-      that moves stays at its location where possible, or goes to a processor that had it formerly.
+    - Fewest moves from the previous processor, nearly so for standbys where a task has two or more.
+      A copy that moves stays at its location where possible, or goes to a processor that had it
+      formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
-    Processors in `actives_only` get no standbys, so an active may start there without one. `placed` are actives
-    that another grouper has placed, by task name: they are there.
+    Processors in `actives_only` get no standbys, so an active may start there without one. `placed`
+    are actives that another grouper has placed, by task name: they are there.
     """
     group = _Group(task_locality, processor_locality, weights, actives_only, placed)
     by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}

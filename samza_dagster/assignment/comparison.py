@@ -1,4 +1,7 @@
-"""Two assignments of one job side by side: whether they differ, and which is spread better. Pure."""
+"""Two assignments of one job side by side: whether they differ, and which is spread better.
+
+Pure.
+"""
 
 from __future__ import annotations
 

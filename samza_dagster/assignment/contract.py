@@ -16,8 +16,8 @@ class TaskLocality:
 
     Unknown is `""` for the processor and `ANY_HOST` for the location. `pinned_to` is the location
     that a request has set, wherever it ran; `ANY_HOST` for most. `stays`: it is to keep its
-    processor, if that is there with the state. `former` are processors that had it before that one, newest first:
-    they are preferred to others that haven't its state either.
+    processor, if that is there with the state. `former` are processors that had it before that one,
+    newest first: they are preferred to others that haven't its state either.
     """
 
     processor_id: str = ""
@@ -34,11 +34,10 @@ class Grouper(Protocol):
 
     `tasks` may have standbys among them (a standalone group's; a cluster gives each container
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
-    last: a task that isn't in it is new. The grouper may ignore pins;
-    the caller checks the result. `processor_locality` is processor id → location, or
-    `ANY_HOST` where that isn't known. A processor without a task has no container.
-    Where processors may have no standby tasks, as Samza's own in a group with ours, and there are some, it
-    is given their ids as `actives_only`.
+    last: a task that isn't in it is new. The grouper may ignore pins; the caller checks the result.
+    `processor_locality` is processor id → location, or `ANY_HOST` where that isn't known. A
+    processor without a task has no container. Where processors may have no standby tasks, as
+    Samza's own in a group with ours, and there are some, it is given their ids as `actives_only`.
     """
 
     def __call__(

@@ -12,8 +12,8 @@ def former_processors(
 ) -> Callable[[str, str], tuple[str, ...]]:
     """Return task and processor → others that had the task, each by its newest older version.
 
-    A processor that is back after an absence has old state: of an active that it had, or of any copy of a
-    standby.
+    A processor that is back after an absence has old state: of an active that it had, or of any
+    copy of a standby.
     """
     had: dict[tuple[str, bool], list[str]] = {}
     seen: set[tuple[str, bool]] = set()

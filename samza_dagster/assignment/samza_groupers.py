@@ -75,7 +75,8 @@ def by_container_ids(
 ) -> dict[str, ContainerModel]:
     """Group as `GroupByContainerIds`: with known locations, each task to the first processor at its last
     location that has less than its share, rounded down, the others to the first with less than
-    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the order given.
+    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the
+    order given.
 
     With more processors than tasks, the first by name have one each.
     """

@@ -6,8 +6,8 @@ evener. A path of several processors is needed where a copy may not go everywher
 room for another. At the end copies change places for as long as that takes fewer of them from home.
 
 With copies of one weight this is a min-cost flow. Where no path makes it evener and no exchange
-saves a move, the flow has no negative cycle, so there is none better. Two standbys of one task that would go to one
-location are not seen by a flow: with these it is nearly the best.
+saves a move, the flow has no negative cycle, so there is none better. Two standbys of one task that
+would go to one location are not seen by a flow: with these it is nearly the best.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Path = list[tuple["Copy", int]]
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """An active or a standby task that looks for a processor; processors and locations by number."""
+    """An active or a standby task that looks for a processor.
+
+    Processors and locations by number.
+    """
 
     name: str
     weight: float = 1
@@ -120,7 +123,10 @@ class Spread:
                     heapq.heappush(heaviest, (-self.loads[each], each))
 
     def _step_from(self, processor: int) -> Path:
-        """Return a single copy's step that evens the loads; moved copies come before those at home."""
+        """Return a single copy's step that evens the loads.
+
+        Moved copies come before those at home.
+        """
         limit = self.loads[processor]
         for copy in reversed(self.on[processor]):
             for target in self._steps(copy, processor):
@@ -204,7 +210,10 @@ class Spread:
                     break
 
     def _returned(self, copy: Copy, target: int) -> Path:
-        """Return the path of a copy to this processor and of one from there to where it was; or []."""
+        """Return the path of a copy to this processor and of one from there to where it was.
+
+        Return [] if there is none.
+        """
         here, is_home = copy.at, copy.at in copy.homes
         if not self.may_go(copy, here, {target}):
             return []
@@ -341,7 +350,10 @@ class _Exchange:
         return []
 
     def _reach(self, here: int, copy: Copy | None, target: int, moves: int) -> Path:
-        """Note the way to the target with the fewest moves; return the cycle that it closes, or []."""
+        """Note the way to the target with the fewest moves.
+
+        Return the cycle that it closes, or [].
+        """
         if moves >= self._moves.get(target, 0):
             return []
         self._moves[target] = moves

@@ -1,4 +1,7 @@
-"""The sync message of an agent, read on the coordinator's side. See `docs/reference/agent-protocol.md`."""
+"""The sync message of an agent, read on the coordinator's side.
+
+See `docs/reference/agent-protocol.md`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ class Resources(_Message):
 
 
 class ReportedReservation(_Message):
-    """A reservation for a request; `execution_id` once an incarnation uses it, `hold` where an engine holds it."""
+    """A reservation for a request.
+
+    `execution_id` once an incarnation uses it, `hold` where an engine holds it.
+    """
 
     request_id: Name
     memory_mb: Amount
@@ -78,7 +84,10 @@ class ReportedContainer(_Message):
 
 
 class ReportedParked(_Message):
-    """Launched for a reservation, waiting for its start; `ready` once its JVM asks for its JobModel."""
+    """A container that was launched for a reservation and waits for its start.
+
+    `ready` once its JVM asks for its JobModel.
+    """
 
     execution_id: Name
     request_id: Name

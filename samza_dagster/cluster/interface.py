@@ -19,9 +19,9 @@ JSON = "application/json"
 class HostResources:
     """A host that can run containers; memory in MiB. `fault_domain` "" is unknown.
 
-    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the record by which the host says what it has, `boot_id` of its
-    machine's boot, "" where a cluster doesn't know them: what one journal lacks says nothing of
-    what was started by another.
+    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the
+    record by which the host says what it has, `boot_id` of its machine's boot, "" where a cluster
+    doesn't know them: what one journal lacks says nothing of what was started by another.
     """
 
     host: str
@@ -152,7 +152,10 @@ class ClusterResourceManager(Protocol):
         ...
 
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
-        """Serve `GET path` at `url` with what `page` returns at that time; the page must not be secret."""
+        """Serve `GET path` at `url` with what `page` returns at that time.
+
+        The page must not be secret.
+        """
         ...
 
     def higher_epochs(self) -> Mapping[str, int]:
@@ -248,7 +251,10 @@ class ClusterFactory(Protocol):
         ...
 
     def advice(self, lease_s: float) -> Sequence[str]:
-        """Return a line for each setting of the cluster that hinders a job; `require` has returned."""
+        """Return a line for each setting of the cluster that hinders a job.
+
+        `require` has returned.
+        """
         ...
 
     def describe(self) -> Mapping[str, str]:

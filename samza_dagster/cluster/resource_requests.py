@@ -207,7 +207,10 @@ class ResourceRequests:
                 self._expire(request_id, pending)
 
     def acknowledged(self, record: HostRecord, sync: Sync) -> None:
-        """Process an agent's acknowledgements: drop the commands; refusals that matter become callbacks."""
+        """Process an agent's acknowledgements: drop the commands.
+
+        Refusals that matter become callbacks.
+        """
         host, present = record.host, {c.execution_id for c in sync.containers}
         for done in sync.acknowledged:
             command = record.commands.pop(done.id, None)

@@ -1,4 +1,7 @@
-"""The leader's clock: wall time at take-over plus elapsed time; it never goes back, nor does the job's."""
+"""The leader's clock: wall time at take-over plus elapsed time.
+
+It never goes back, nor does the job's.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
     """Return topic → system, from `task.inputs=<system>.<stream>,…`.
 
     Raises `InvalidInput` for an entry without a system, and for one topic of two systems: the
-    deployment's record knows inputs by their topics. An application with its inputs in its code is refused too.
+    deployment's record knows inputs by their topics. An application with its inputs in its code is
+    refused too.
     """
     topics: dict[str, str] = {}
     if (application := config.get("app.class")) and not config.get("task.inputs", "").strip():
@@ -121,10 +122,10 @@ def plan(
     """Plan the deployment of a job: one task per input partition, grouped into
     `job.container.count` containers by `task.name.grouper.factory`, each with its standbys.
 
-    `changelog_partitions` (task → partition) are those of the deployment before: a task
-    that it had keeps its own, and with it its state. `ran` is where the tasks ran then, for the grouper. In a deployment that `is_running`
-    each task stays where it ran, without a grouper.
-    Raises `InvalidInput` for a setting that is missing or contradicts another.
+    `changelog_partitions` (task → partition) are those of the deployment before: a task that it had
+    keeps its own, and with it its state. `ran` is where the tasks ran then, for the grouper. In a
+    deployment that `is_running` each task stays where it ran, without a grouper. Raises
+    `InvalidInput` for a setting that is missing or contradicts another.
     """
     job_name = required(config, "job.name", "my-job")
     topics = input_topics(config)

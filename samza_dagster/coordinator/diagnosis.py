@@ -81,7 +81,10 @@ def findings(
 def _findings_under_an_am(
     config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
 ) -> Iterator[Condition]:
-    """Yield the conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
+    """Yield the conditions of a job that Samza's own Application Master runs.
+
+    Raises `Unreachable`.
+    """
     yield _of_an_am(deployed)
     inputs, tasks = _inputs(config, cluster)
     yield inputs
@@ -146,7 +149,8 @@ def topic_findings(
 ) -> Iterator[Condition]:
     """Check whether the job's topics exist as Samza makes them, and outlive the loss of a broker.
 
-    `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises `Unreachable`.
+    `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises
+    `Unreachable`.
     """
     try:
         specs = (*samza_topics(config, tasks or 1), *own_topics(config))
@@ -235,7 +239,10 @@ def _not_creatable(
 
 
 def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterator[Condition]:
-    """Yield a finding for each condition that all topics meet, else one for each that doesn't. Pure."""
+    """Yield a finding for each condition that all topics meet, else one for each that doesn't.
+
+    Pure.
+    """
     found = [
         each
         for name, topic in kept.topics.items()

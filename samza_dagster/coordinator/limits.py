@@ -127,7 +127,10 @@ def _is_true(config: Mapping[str, str], key: str, default: str) -> bool:
 
 
 def fencing_of(config: Mapping[str, str]) -> Fencing:
-    """Return the fencing that takes a lost container's tasks away; raises `InvalidInput` for another word."""
+    """Return the fencing that takes a lost container's tasks away.
+
+    Raises `InvalidInput` for another word.
+    """
     text = config.get(FENCING, Fencing.LEASE.value).strip().lower()
     try:
         return Fencing(text)

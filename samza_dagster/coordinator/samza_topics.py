@@ -1,7 +1,8 @@
 """The topics that a job needs beside its own streams, as Samza's coordinators make them. Pure.
 
-Sources: Samza's `MetadataResourceUtil`, `ChangelogStreamManager`, `KafkaSystemAdmin`, `KafkaConfig` (1.8.0).
-Its planner makes intermediate streams, from an application's graph, which isn't in the config.
+Sources: Samza's `MetadataResourceUtil`, `ChangelogStreamManager`, `KafkaSystemAdmin`, `KafkaConfig`
+(1.8.0). Its planner makes intermediate streams, from an application's graph, which isn't in the
+config.
 """
 
 from __future__ import annotations

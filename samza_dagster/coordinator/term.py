@@ -219,7 +219,10 @@ class Term:
         self._answer(beyond)
 
     def _refuse(self, mail: Malformed) -> None:
-        """Answer and delete a request that the reducer never sees. A known UUID keeps its answer."""
+        """Answer and delete a request that the reducer never sees.
+
+        A known UUID keeps its answer.
+        """
         state = self.steps.state
         known = mail.uuid in state.uuids or mail.uuid in state.refused
         foreign = mail.deployment_id not in ("", state.deployment_id)

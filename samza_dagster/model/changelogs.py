@@ -1,6 +1,7 @@
 """Streams of stores' changes and checkpoints, read from a job's config as Samza reads it.
 
-Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`, `StreamManager.createUniqueNameForBatch` (1.8.0).
+Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`,
+`StreamManager.createUniqueNameForBatch` (1.8.0).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _with_hyphens(name: str) -> str:
 
 
 class WireModel(BaseModel):
-    """Immutable model whose field aliases are Samza's JSON names."""
+    """An immutable model with Samza's JSON names as field aliases."""
 
     # Samza's `CamelCaseToDashesStrategy`. A generator, so that type checkers see our names.
     # Built at first use, so that an import alone, as in each run of Dagster, costs nothing.

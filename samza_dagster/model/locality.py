@@ -1,7 +1,8 @@
 """Locality: where containers and tasks run. A model of its own beside the JobModel (SAMZA-1554).
 
-In a standalone group each task's location is a record of its own. In a cluster, where tasks move with
-their container, Samza records a container's tasks and its host, and a task's host follows from both.
+In a standalone group each task's location is a record of its own. In a cluster, where tasks move
+with their container, Samza records a container's tasks and its host, and a task's host follows from
+both.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ class TaskSample(NamedTuple):
     """A task's newest report: its host, when, and its offset gauges by name.
 
     An offset is None while nothing was applied yet. `at_ms` is the clock of that host, `started_ms`
-    when this incarnation began by the same clock (0 where the report doesn't say). `execution_id` is
-    the incarnation's, empty in a report of an older Samza. `came_ms` is the time of its record, by
-    the clock of the topic's setting. `processes`: its run loop has processed or committed, so its
-    stores are restored; always False for a standby's task. `stores` are the gauges
-    of its stores.
+    when this incarnation began by the same clock (0 where the report doesn't say). `execution_id`
+    is the incarnation's, empty in a report of an older Samza. `came_ms` is the time of its record,
+    by the clock of the topic's setting. `processes`: its run loop has processed or committed, so
+    its stores are restored; always False for a standby's task. `stores` are the gauges of its
+    stores.
     """
 
     task_name: str
@@ -153,7 +153,10 @@ def decode_report(
 
 
 def host_time(raw: bytes | None, job: tuple[str, str]) -> tuple[str, int] | None:
-    """Return the host that wrote a snapshot of this job and its clock then; None for another job's."""
+    """Return the host that wrote a snapshot of this job and its clock then.
+
+    None for another job's.
+    """
     try:
         header = _header(raw)[0] if raw else None
         if header is None or not _is_of(header, job):

@@ -56,10 +56,10 @@ class _Started:
 class Containers:
     """The containers of one processor; `directory` has their records, `state_dir` their stores.
 
-    What an earlier process of this directory left running is ended first. `parks`: the process of a container
-    that is expected is launched, and waits for its start. `on_failure` is called,
-    from a thread of this, when a container ends without a stop; `on_outlived` instead, when its lease
-    was over: the processor didn't hear ZooKeeper in time.
+    What an earlier process of this directory left running is ended first. `parks`: the process of a
+    container that is expected is launched, and waits for its start. `on_failure` is called, from a
+    thread of this, when a container ends without a stop; `on_outlived` instead, when its lease was
+    over: the processor didn't hear ZooKeeper in time.
     """
 
     def __init__(
@@ -119,7 +119,10 @@ class Containers:
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
     def expect(self, command: Expect, there: Callable[[str], None]) -> None:
-        """See `ContainerControl`: launch processes that wait. `there` also hears of containers without one."""
+        """See `ContainerControl`: launch processes that wait.
+
+        `there` also hears of containers without one.
+        """
         served, roster = self._served(command), self._supervisor.roster
         expected: dict[str, _Parked] = {}
         for each in command.containers:

@@ -1,9 +1,9 @@
 """The division of a processor's tasks into containers. Pure.
 
-A Samza container reads its tasks once, when it starts, and can't hold active and standby tasks. So a
-processor has one container for its standby tasks, which starts anew when these change. It has as many
-for its active tasks as needed for the remaining ones to go on: added tasks get a container of their
-own, and if a container gives some up, the rest gets another.
+A Samza container reads its tasks once, when it starts, and can't hold active and standby tasks. So
+a processor has one container for its standby tasks, which starts anew when these change. It has as
+many for its active tasks as needed for the remaining ones to go on: added tasks get a container of
+their own, and if a container gives some up, the rest gets another.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ def tasks_of(tasks: Tasks, mode: TaskMode) -> dict[str, TaskModel]:
 
 
 def _new(processor_id: str, wanted: Iterable[Tasks], taken: set[str]) -> Iterator[ContainerModel]:
-    """Yield a container with a new id for each; no id has a `-`, which Samza takes for a standby's."""
+    """Yield a container with a new id for each.
+
+    No id has a `-`, which Samza takes for a standby's.
+    """
     name = processor_id.replace("_", "__").replace("-", "_.")
     for tasks in wanted:
         is_standby = any(task.task_mode is TaskMode.STANDBY for task in tasks.values())

@@ -53,9 +53,10 @@ class Pin(NamedTuple):
 class Running(NamedTuple):
     """A processor's report of the version that it runs.
 
-    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
-    that this version or restart left there were without a container that had checked in: 0 where theirs
-    ran on, None before any task has stayed. `trouble` is why a leader can't make a version; empty when it can.
+    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how
+    long active tasks that this version or restart left there were without a container that had
+    checked in: 0 where theirs ran on, None before any task has stayed. `trouble` is why a leader
+    can't make a version; empty when it can.
     """
 
     version: int
@@ -76,19 +77,19 @@ class Barrier:
 class GroupView:
     """A reading of a group.
 
-    `members` in order of their sequences. `version` is the newest that was published, 0 before the first;
-    `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
-    `agreed` is the newest version that all had joined. `highest` is the highest version of which anything
-    lies in ZooKeeper, published or not. `locality` is where each task ran last.
+    `members` in order of their sequences. `version` is the newest that was published, 0 before the
+    first; `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
+    `agreed` is the newest version that all had joined. `highest` is the highest version of which
+    anything lies in ZooKeeper, published or not. `locality` is where each task ran last.
 
-    `requests` have no response yet, oldest first; `responses` are the newest of each request, by its
-    uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its containers.
-    `running` is by the members' sequences; Samza's own processors say nothing there.
-    `read_ms` is when all this was read, since the epoch, by the reader's clock.
-    `unreadable` says what was left out as it isn't of its form, or is gone; `before` is the newest model that
-    can be read where that of `version` can't.
-    A member that doesn't lead sees neither locality nor placement but the restart that is its own. A leader sees
-    where tasks ran, and their processors by older versions (`history`, newest first), when a reading `is_whole`.
+    `requests` have no response yet, oldest first; `responses` are the newest of each request, by
+    its uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its
+    containers. `running` is by the members' sequences; Samza's own processors say nothing there.
+    `read_ms` is when all this was read, since the epoch, by the reader's clock. `unreadable` says
+    what was left out as it isn't of its form, or is gone; `before` is the newest model that can be
+    read where that of `version` can't. A member that doesn't lead sees neither locality nor
+    placement but the restart that is its own. A leader sees where tasks ran, and their processors
+    by older versions (`history`, newest first), when a reading `is_whole`.
     """
 
     members: tuple[Member, ...] = ()

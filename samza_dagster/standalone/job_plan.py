@@ -26,11 +26,13 @@ class JobPlan:
     is_stateful: bool = True
 
     def model(self, group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
-        """Return the JobModel for the members of a group; its config is empty, as that of Samza's leader.
+        """Return the JobModel for the members of a group.
 
-        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as far as the
-        grouper has it so. Tasks that are `staying` keep their processor.
-        Each member has a container, be it without a task. Raises what `assignment.group` does.
+        Its config is empty, as that of Samza's leader.
+
+        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as
+        far as the grouper has it so. Tasks that are `staying` keep their processor. Each member has
+        a container, be it without a task. Raises what `assignment.group` does.
         """
         model = group.model or group.before
         before = model.containers if model is not None else {}
@@ -63,7 +65,10 @@ class JobPlan:
         )
 
     def refused(self, group: GroupView) -> str:
-        """Return why new partitions of inputs have no task; empty where they have, or there are none."""
+        """Return why new partitions of inputs have no task.
+
+        Empty where they have, or there are none.
+        """
         had = input_counts(group.model)
         grown = {t: n for t, n in sorted(self.partition_counts.items()) if n > had.get(t, n)}
         if not self.is_stateful:
@@ -106,8 +111,8 @@ class JobPlan:
 def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
     """Return the location of a task's state: its processor's, once that runs the newest version.
 
-    Until then it is where the task ran last; a standby that never ran has none. Its processor may be
-    back elsewhere, or may not have started it yet. Samza's own processors report neither.
+    Until then it is where the task ran last; a standby that never ran has none. Its processor may
+    be back elsewhere, or may not have started it yet. Samza's own processors report neither.
     """
     member = group.first_of(processor_id)
     ran = group.locality.get(task, ANY_HOST)

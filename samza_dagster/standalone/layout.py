@@ -25,14 +25,17 @@ _Read = TypeVar("_Read")
 class GroupPaths:
     """The nodes of one job's group, all below `root`.
 
-    Of Samza: below `processors` each registered processor has an ephemeral node, numbered by ZooKeeper. `version` holds
-    the newest version of the JobModel that was published, `agreed_version` the newest that the group has agreed on. Each
-    version has its JobModel below `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's location.
+    Of Samza: below `processors` each registered processor has an ephemeral node, numbered by
+    ZooKeeper. `version` holds the newest version of the JobModel that was published,
+    `agreed_version` the newest that the group has agreed on. Each version has its JobModel below
+    `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's
+    location.
 
-    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each processor that may hold
-    standbys announces itself. `placement` is a metadata store with placement requests and responses. `pins` has the location
-    where a task is to be, `restarts` the request by which a processor is to restart its containers, and below `running`
-    each processor's ephemeral node, by its sequence, says which version it runs.
+    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each
+    processor that may hold standbys announces itself. `placement` is a metadata store with
+    placement requests and responses. `pins` has the location where a task is to be, `restarts` the
+    request by which a processor is to restart its containers, and below `running` each processor's
+    ephemeral node, by its sequence, says which version it runs.
     """
 
     def __init__(self, root: str) -> None:
@@ -73,7 +76,10 @@ class GroupPaths:
 
 
 def member_data(processor_id: str, location: str) -> bytes:
-    """Return the data of a processor's node. Raises `InvalidInput` for a space in either: Samza splits there."""
+    """Return the data of a processor's node.
+
+    Raises `InvalidInput` for a space in either: Samza splits there.
+    """
     for name, value in (("processor id", processor_id), ("location", location)):
         if not value or any(character.isspace() for character in value):
             raise InvalidInput(
@@ -93,7 +99,10 @@ def member_of(sequence: str, data: bytes) -> Member:
 
 
 def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
-    """Return the announcement of a processor of ours; Samza's own node for it has no place for more."""
+    """Return the announcement of a processor of ours.
+
+    Samza's own node for it has no place for more.
+    """
     return document_data({"processor_id": processor_id, **stores._asdict()})
 
 

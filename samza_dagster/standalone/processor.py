@@ -1,19 +1,23 @@
 """Decide a standalone processor's next step, as member of its group and as its leader. Pure.
 
 `step` derives commands from one reading of the group. It is called again after every event, so a
-command that lost a race to another processor is simply not repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java processors may be in the group:
+command that lost a race to another processor is simply not repeated. The rules are
+`ZkJobCoordinator`'s (Samza 1.8), so that its Java processors may be in the group:
 
 - The member with the lowest sequence leads. After a change of members, and when it begins to
   lead, it waits until they have been the same for the debounce time, and publishes a new version.
-- A member stops the containers of which a version takes tasks away, then joins that version's barrier; active
-  tasks that stay go on (`work`). Samza's own stop all.
+- A member stops the containers of which a version takes tasks away, then joins that version's
+  barrier; active tasks that stay go on (`work`). Samza's own stop all.
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
-  and starts what is new to it. A barrier that isn't complete in time is given up, and the leader tries anew.
-- A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
+  and starts what is new to it. A barrier that isn't complete in time is given up, and the leader
+  tries anew.
+- A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and
+  no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
-- A processor gives up when a container doesn't check in in time, or ends by itself: its tasks go to the others.
-- No processor works without ZooKeeper: its work has stopped before the session can have expired. Samza's own
-  may stop later, so after one has left a leader waits for a session's time at least.
+- A processor gives up when a container doesn't check in in time, or ends by itself: its tasks go to
+  the others.
+- No processor works without ZooKeeper: its work has stopped before the session can have expired.
+  Samza's own may stop later, so after one has left a leader waits for a session's time at least.
 """
 
 from __future__ import annotations
@@ -49,12 +53,13 @@ PINS_WAIT_MS = 1_000
 class Settings:
     """Times in ms: `job.debounce.time.ms`, `job.coordinator.zk.consensus.timeout.ms`, `…session.timeout.ms`.
 
-    `probe_ms`: this long after a version was agreed on the leader calls its grouper again. A new processor got
-    standbys first, and gets actives once these have had that time to catch up.
-    `start_ms` is how long a container may take from its start to its check-in: `samza.dagster.start.timeout.ms`.
-    `stop_ms` is how long the end of its containers may take at most: so much earlier than its
-    session can expire a processor that hears nothing of ZooKeeper begins to stop.
-    `containers` is how many its active tasks may have, each a process, but for the moment of a change.
+    `probe_ms`: this long after a version was agreed on the leader calls its grouper again. A new
+    processor got standbys first, and gets actives once these have had that time to catch up.
+    `start_ms` is how long a container may take from its start to its check-in:
+    `samza.dagster.start.timeout.ms`. `stop_ms` is how long the end of its containers may take at
+    most: so much earlier than its session can expire a processor that hears nothing of ZooKeeper
+    begins to stop. `containers` is how many its active tasks may have, each a process, but for the
+    moment of a change.
     """
 
     debounce_ms: int = 20_000
@@ -157,10 +162,12 @@ def step(
     grouper: Grouper,
     asked_ms: int | None = None,
 ) -> Step:
-    """Take a step after a reading that was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
+    """Take a step after a reading that was asked for at `asked_ms`.
 
-    Commands to containers are last, a start, which writes, before the others: after a failed
-    write all commands may be repeated. `now_ms` is this processor's own clock, which never goes back.
+    None where ZooKeeper doesn't answer.
+
+    Commands to containers are last, a start, which writes, before the others: after a failed write
+    all commands may be repeated. `now_ms` is this processor's own clock, which never goes back.
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms if asked_ms is None else asked_ms)
@@ -220,8 +227,8 @@ def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tu
 def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> ProcessorState:
     """Note which of Samza's own processors are there, and when one may have left.
 
-    A processor that registers doesn't know the absent members of the newest version, which may include
-    an earlier processor with its own id.
+    A processor that registers doesn't know the absent members of the newest version, which may
+    include an earlier processor with its own id.
     """
     samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
     has_left = bool(state.samza - samza)
@@ -348,7 +355,10 @@ def _without_lead(state: ProcessorState) -> ProcessorState:
 def _planned(
     state: ProcessorState, group: GroupView, grouper: Grouper, staying: Set[str] = frozenset()
 ) -> tuple[ProcessorState, JobModel | None]:
-    """Return the grouper's model; None where the grouper, maybe another package's, fails: the last version is kept."""
+    """Return the grouper's model.
+
+    None where the grouper, maybe another package's, fails: the last version is kept.
+    """
     try:
         return replace(state, trouble=""), grouper(group, staying)
     except Exception as error:
@@ -388,7 +398,8 @@ def _probed(
 ) -> ProcessorState:
     """Plan once more when a settled group's tasks can be spread better by now.
 
-    Each such version is better than the last, so a group to which nothing happens comes to rest whatever its grouper does.
+    Each such version is better than the last, so a group to which nothing happens comes to rest
+    whatever its grouper does.
     """
     if state.plan_ms is not None or state.round is not None or not group.is_at_work:
         return replace(state, probe_ms=None)

@@ -1,8 +1,9 @@
 """Handle placement requests of a group as its leader: pins, restarts and responses. Pure.
 
-A request for a task pins it to a location; one for a processor has it restart its containers. What is
-under way shows in its response, and in its uuid in the pin or restart: the next leader continues from there.
-A task and its standbys have one request under way at a time; later ones wait for its end.
+A request for a task pins it to a location; one for a processor has it restart its containers. What
+is under way shows in its response, and in its uuid in the pin or restart: the next leader continues
+from there. A task and its standbys have one request under way at a time; later ones wait for its
+end.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ Command = SetPin | SetRestart | Respond | Forget
 def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command, ...]:
     """Return the leader's commands after one reading: requests that end, and those that are taken up.
 
-    `is_settled`: the newest version was made for the members that are there; one of Samza's own that has
-    come back elsewhere since hasn't joined it.
+    `is_settled`: the newest version was made for the members that are there; one of Samza's own
+    that has come back elsewhere since hasn't joined it.
     """
     if group.model is None:
         return ()
@@ -107,7 +108,10 @@ def staying(group: GroupView) -> frozenset[str]:
 
 
 def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
-    """Return commands that fail the requests that a model doesn't meet; the next model is without them."""
+    """Return commands that fail the requests that a model doesn't meet.
+
+    The next model is without them.
+    """
     commands: list[Command] = []
     for task, pin in moving(group):
         if _location(group, task, model) != pin.location:
@@ -306,7 +310,10 @@ def _is_expired(group: GroupView, response: PlacementResponse) -> bool:
 
 
 def _failed(group: GroupView, response: PlacementResponse, why: str) -> Iterator[Command]:
-    """Yield the end of a failed request; the pin is dropped first, so that it has no later effect."""
+    """Yield the end of a failed request.
+
+    The pin is dropped first, so that it has no later effect.
+    """
     pin = group.pins.get(response.processor_id)
     if pin is not None and pin.uuid == response.uuid:
         yield SetPin(response.processor_id, None)

@@ -44,31 +44,45 @@ class ContainerControl(Protocol):
         """Let them live for `lease_s` from `asked`: without this call they end by themselves."""
 
     def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
-        """Prepare these possible starts and no others; call `there` with the id of each that is ready."""
+        """Prepare these possible starts and no others.
+
+        Call `there` with the id of each that is ready.
+        """
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
-        """Start containers without waiting; call `at_work` with the id of each that processes its tasks."""
+        """Start containers without waiting.
+
+        Call `at_work` with the id of each that processes its tasks.
+        """
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         """Stop containers without waiting; call `stopped` with the id of each that has ended."""
 
 
 class Fence(Protocol):
-    """The fence that shuts unregistered processors out at the brokers; each registration has a name."""
+    """The fence that shuts unregistered processors out at the brokers.
+
+    Each registration has a name.
+    """
 
     def admit(self, registration: str) -> None:
         """Let the containers of a registration in. Raises `Unreachable`."""
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Return once no other principal can write, once for a version. Raises `Unreachable` before."""
+        """Return once no other principal can write, once for a version.
+
+        Raises `Unreachable` before.
+        """
 
 
 class ProcessorRunner:
-    """A processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
+    """A processor of a group, until `leave`.
 
-    `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
-    With a `fence` a version is agreed on once the brokers refuse every processor that has left. `refused` describes
-    the inputs that have no tasks in the newest model.
+    `stores_of` finds its stores, by where each task ran last.
+
+    `grouper` makes the JobModel when this one leads. The session's own time-out is
+    `settings.session_ms`. With a `fence` a version is agreed on once the brokers refuse every
+    processor that has left. `refused` describes the inputs that have no tasks in the newest model.
     """
 
     def __init__(
@@ -121,7 +135,8 @@ class ProcessorRunner:
     def run(self) -> None:
         """Run until `leave` was called and its work has ended.
 
-        Raises `ActionFailed` when it has given up: its id is another's, its node was deleted, or a container hasn't checked in in time.
+        Raises `ActionFailed` when it has given up: its id is another's, its node was deleted, or a
+        container hasn't checked in in time.
         """
         self.begin()
         while self.turn():

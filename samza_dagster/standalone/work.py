@@ -1,7 +1,8 @@
 """A processor's containers: what it means to run, what runs, and what follows of the two. Pure.
 
-Only a processor that gives a task up has to stop before a version is agreed on. Active tasks that stay go on over
-it, be it in another container, since no other processor may own them before or after.
+Only a processor that gives a task up has to stop before a version is agreed on. Active tasks that
+stay go on over it, be it in another container, since no other processor may own them before or
+after.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class LongestStart(NamedTuple):
 class ProcessorWork:
     """The containers of one processor.
 
-    `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
-    may run only once that version is agreed on, and the `expected` are to start soon; of these the processes are
-    `there` that wait for it. Tasks that stay run on where they are until `runs_on_until_ms`. `running` are those that
-    were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
-    `starting` is when each was told to start that hasn't checked in yet.
-    Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
-    `silent` are active tasks that stay though their container was stopped at `silent_since_ms` or later, and that
-    aren't at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
-    has stayed.
+    `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited`
+    hold what it may run only once that version is agreed on, and the `expected` are to start soon;
+    of these the processes are `there` that wait for it. Tasks that stay run on where they are until
+    `runs_on_until_ms`. `running` are those that were told to start and haven't ended, of which the
+    `ending` were told to end, and `at_work` process their tasks. `starting` is when each was told
+    to start that hasn't checked in yet. Standby tasks start at `standbys_ms`: a JVM that starts
+    beside those of active tasks slows these down. `silent` are active tasks that stay though their
+    container was stopped at `silent_since_ms` or later, and that aren't at work again. `silent_ms`
+    is for how long they were so at the newest version or restart; None before any task has stayed.
     """
 
     wanted: Containers = ()
@@ -74,7 +75,10 @@ class ProcessorWork:
 
     @property
     def longest_start(self) -> LongestStart | None:
-        """Return the container that has gone longest without its check-in; None: all have checked in."""
+        """Return the container that has gone longest without its check-in.
+
+        None: all have checked in.
+        """
         starting = self.starting.items()
         late = (LongestStart(ms, own) for own, ms in starting if own not in self.ending)
         return min(late, default=None)
@@ -138,7 +142,10 @@ class ProcessorWork:
         )
 
     def _own(self) -> Containers:
-        """Return what runs on, and what replaces ended or ending containers; nothing that is only awaited."""
+        """Return what runs on, and what replaces ended or ending containers.
+
+        Containers that are only awaited are left out.
+        """
         running_on = tuple(
             each for each in self.running if self.wanted and each.processor_id not in self.ending
         )
@@ -153,7 +160,10 @@ class ProcessorWork:
         return (*running_on, *begun)
 
     def agreed(self, processor_id: str, most: int, now_ms: int) -> ProcessorWork:
-        """Return the work after the agreement on its version; once all is at work, merge down to `most`."""
+        """Return the work after the agreement on its version.
+
+        Once all is at work, merge down to `most`.
+        """
         work = self
         if self.awaited:
             restored_ms = now_ms + _RESTORED_MS
@@ -205,7 +215,8 @@ class ProcessorWork:
     def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[ProcessorWork, Orders]:
         """Return what is to end and to start now: nothing while a container lives that has one of its tasks.
 
-        A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
+        A container runs on for at most `runs_on_ms` until the process is there that is to go on
+        with its tasks.
         """
         ends = ids_of(self.running) - ids_of(self.wanted) - self.ending
         replaced = self._replaced() & ends

@@ -41,8 +41,8 @@ class ZooKeeperGroup:
     """A job's group, in a session that its creator stops.
 
     `on_change` is called, from kazoo's thread, when what the last `view` read has changed. Every
-    method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered processor raises
-    `Fenced` when its node is gone.
+    method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered
+    processor raises `Fenced` when its node is gone.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class ZooKeeperGroup:
 
         `None` reads as an observer: it gets everything that the leader gets. The leader watches all
         members and the barrier. Every other member watches only the one before it, so that no end
-        wakes all (`on_change`). The reading is one pass after a `sync`: locations are read last, so a
-        version that all report as running has those of its tasks. `is_whole`: a leader also gets
+        wakes all (`on_change`). The reading is one pass after a `sync`: locations are read last, so
+        a version that all report as running has those of its tasks. `is_whole`: a leader also gets
         where tasks ran.
         """
         zookeeper, paths = self._zookeeper, self._paths
@@ -149,8 +149,8 @@ class ZooKeeperGroup:
     def _newest(self, barriers: Set[int]) -> tuple[int, int, int, int]:
         """Return the newest version, its node's revision, the agreed one, and the version in the node.
 
-        Each published version has a barrier. If the node has an impossible value, as after an overwrite, the
-        newest barrier counts: no processor goes back to an older version.
+        Each published version has a barrier. If the node has an impossible value, as after an
+        overwrite, the newest barrier counts: no processor goes back to an older version.
         """
         paths, read = self._paths, self._unreadable.unless
         try:
@@ -319,7 +319,10 @@ class ZooKeeperGroup:
             self._zookeeper.get_children(path, watch=self._changed)
 
     def _members(self) -> tuple[Member, ...]:
-        """Return the members; Samza's own aren't announced. Changes meanwhile may or may not show."""
+        """Return the members; Samza's own aren't announced.
+
+        Changes meanwhile may or may not show.
+        """
         announced = self._announced()
         found = self._children(self._paths.processors)
         read = self._unreadable.unless
@@ -355,7 +358,10 @@ class ZooKeeperGroup:
         return made.rpartition("/")[2]
 
     def _names(self, path: str) -> list[str]:
-        """Return the nodes below a path; none where it doesn't exist, as in a group of Samza's alone."""
+        """Return the nodes below a path.
+
+        None where it doesn't exist, as in a group of Samza's alone.
+        """
         try:
             return self._zookeeper.get_children(path)
         except NoNodeError:
@@ -383,7 +389,10 @@ class ZooKeeperGroup:
             return None
 
     def _model_of(self, version: int, numbers: Set[int]) -> JobModel | None:
-        """Return the model of a version, read once; None where it can't be: the next version repairs it."""
+        """Return the model of a version, read once.
+
+        None where it can't be: the next version repairs it.
+        """
         for old in self._read_models.keys() - {version}:
             del self._read_models[old]
         if version in numbers and version not in self._read_models:

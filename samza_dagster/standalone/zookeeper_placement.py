@@ -31,8 +31,8 @@ _Read = TypeVar("_Read")
 def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataStore:
     """Return the store of a group's placement messages, for clients and its leader alike.
 
-    `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment is
-    `STANDALONE_DEPLOYMENT`.
+    `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment
+    is `STANDALONE_DEPLOYMENT`.
     """
     return ZooKeeperMetadataStore(zookeeper, paths.placement)
 

@@ -30,9 +30,9 @@ class Due(Enum):
 class NodeAgent:
     """The agent of one node.
 
-    YARN gave it `container` `since` then. `failures` in a row: each doubles the pause until `again_at`,
-    which is infinite while one is asked for. `why` the last one ended; `dead`: its NodeManager saw
-    that, and didn't only lose sight of it.
+    YARN gave it `container` `since` then. `failures` in a row: each doubles the pause until
+    `again_at`, which is infinite while one is asked for. `why` the last one ended; `dead`: its
+    NodeManager saw that, and didn't only lose sight of it.
     """
 
     container: YarnContainer | None = None

@@ -98,8 +98,8 @@ class YarnApplication:
     def require(self, queue: str, label: str) -> None:
         """Return if an application could be submitted.
 
-        Raises `Unreachable` without a ResourceManager, and `InvalidInput` for a queue or a label that
-        isn't there, or that this user may not use.
+        Raises `Unreachable` without a ResourceManager, and `InvalidInput` for a queue or a label
+        that isn't there, or that this user may not use.
         """
         try:
             queues = sorted(str(each.getQueueName()) for each in self._client.getAllQueues())
@@ -163,7 +163,10 @@ class YarnApplication:
         self.identifier, self.token = str(identifier.toString()), str(token.encodeToUrlString())
 
     def state(self, identifier: str) -> str:
-        """Return an application's state, such as RUNNING; an unknown one raises py4j's exception."""
+        """Return an application's state, such as RUNNING.
+
+        An unknown one raises py4j's exception.
+        """
         report = self._client.getApplicationReport(
             self._records.ApplicationId.fromString(identifier)
         )

@@ -67,12 +67,16 @@ def class_path(configuration: Path) -> str:
 
 
 class HadoopGateway:
-    """A JVM with Hadoop's client. `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`."""
+    """A JVM with Hadoop's client.
+
+    `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`.
+    """
 
     def __init__(self, configuration: Path) -> None:
         """Start the JVM, which takes about half a second.
 
-        Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM ends at once.
+        Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM
+        ends at once.
         """
         try:
             py4j: Any = import_module("py4j.java_gateway")

@@ -59,8 +59,8 @@ _LONGEST_PAUSE_S = 5.0
 class YarnSettings:
     """Settings of the job's application and of the start of its agents.
 
-    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`. Successive
-    leaders find the application in `session_directory`.
+    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`.
+    Successive leaders find the application in `session_directory`.
     """
 
     job: str

@@ -60,7 +60,10 @@ class BrokerFence:
     def at(
         cls, principals: Principals, cluster: KafkaCluster, fenced: Callable[[str], None]
     ) -> BrokerFence:
-        """Return the fence at the coordinator's own cluster; the principals share its TLS settings."""
+        """Return the fence at the coordinator's own cluster.
+
+        The principals share its TLS settings.
+        """
         return cls(
             principals,
             Authorizer(cluster),

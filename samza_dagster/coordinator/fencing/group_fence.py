@@ -1,8 +1,9 @@
 """The broker fence of a standalone group: unregistered processors can't write.
 
-Each registration of a processor has a principal of its own, which its containers log in as. It is let in
-before its processor joins a barrier, so before any version can give it tasks; and before a version is
-agreed on, its leader shuts out every principal of the job that no registered processor has.
+Each registration of a processor has a principal of its own, which its containers log in as. It is
+let in before its processor joins a barrier, so before any version can give it tasks; and before a
+version is agreed on, its leader shuts out every principal of the job that no registered processor
+has.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ class GroupFence:
             ) from None
 
     def remove_own(self) -> None:
-        """Remove this directory's principals as far as brokers answer; all containers have ended."""
+        """Remove this directory's principals as far as brokers answer.
+
+        All containers have ended.
+        """
         if self._own:
             with suppress(SamzaDagsterError):
                 self._fence.remove_now(self._own)

@@ -276,6 +276,9 @@ def rehearsal_id(now_ms: int) -> str:
 
 
 def is_fresh_rehearsal(execution_id: str, now_ms: int) -> bool:
-    """Return whether it belongs to an examination that may still run, in any process; by the wall clock."""
+    """Return whether it belongs to an examination that may still run, in any process.
+
+    `now_ms` is the wall clock's.
+    """
     found = _REHEARSAL.fullmatch(execution_id)
     return found is not None and now_ms - int(found[1]) < _REHEARSAL_MS

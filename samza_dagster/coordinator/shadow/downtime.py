@@ -38,7 +38,8 @@ class Silence:
 class Downtime:
     """Downtime of a container. `last_ms` is its newest record before, `works_ms` when all its tasks worked.
 
-    `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of a task.
+    `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of
+    a task.
     """
 
     last_ms: int

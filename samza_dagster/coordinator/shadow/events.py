@@ -31,10 +31,10 @@ class ShadowEvent:
     """An event. Times are ms since the epoch: `noticed_ms` and `over_ms` by the shadow's clock, others their records'.
 
     `host` is where the container ran, `samza_host` where Samza started it anew, at `started_ms`.
-    `downtime_s` is the longest silence of one of its tasks, between `last_ms` (its newest record before)
-    and `works_ms` (when all of them worked again). The fields from `uuid` on are a request's: `answer_s` is
-    from the request to Samza's last answer. `ours` is what our coordinator would have done, `same_host`
-    whether both chose one host (None: one of them chose none).
+    `downtime_s` is the longest silence of one of its tasks, between `last_ms` (its newest record
+    before) and `works_ms` (when all of them worked again). The fields from `uuid` on are a
+    request's: `answer_s` is from the request to Samza's last answer. `ours` is what our coordinator
+    would have done, `same_host` whether both chose one host (None: one of them chose none).
     """
 
     kind: str
@@ -69,9 +69,9 @@ class ShadowEvent:
 class Watch:
     """The shadow's memory between two pictures.
 
-    `open` are the events that aren't over: those of containers by processor, of requests by uuid. `awaited` are
-    the containers that haven't started since a deployment began, at `deployed_ms`; `master` is what ours
-    would have done then.
+    `open` are the events that aren't over: those of containers by processor, of requests by uuid.
+    `awaited` are the containers that haven't started since a deployment began, at `deployed_ms`;
+    `master` is what ours would have done then.
     """
 
     open: Mapping[str, ShadowEvent] = field(default_factory=dict[str, ShadowEvent])
@@ -98,8 +98,8 @@ def follow(
 ) -> tuple[Watch, tuple[ShadowEvent, ...]]:
     """Take a picture into account; return what is remembered, and the events that are over.
 
-    `measured` is the downtime of open events by their keys as the topics tell it now, None where they never
-    will; what couldn't be read isn't in it.
+    `measured` is the downtime of open events by their keys as the topics tell it now, None where
+    they never will; what couldn't be read isn't in it.
     """
     over: list[ShadowEvent] = []
     if before.deployment != after.deployment:

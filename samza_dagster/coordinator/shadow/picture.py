@@ -69,8 +69,8 @@ class Report:
 class Picture:
     """A job at one moment. `at_ms` is by the shadow's clock, the times of records are their topics'.
 
-    `executions` is processor → YARN container and host by YARN's word; None where that can't be asked.
-    `partitions` is processor → the changelog partitions of its tasks, by task.
+    `executions` is processor → YARN container and host by YARN's word; None where that can't be
+    asked. `partitions` is processor → the changelog partitions of its tasks, by task.
     """
 
     at_ms: int
@@ -103,7 +103,10 @@ class Picture:
 
 
 class PictureReader:
-    """Reads pictures of one job. Reports are read at most every `LAGS_EVERY_S`, the stream each time."""
+    """A reader of one job's pictures.
+
+    Reports are read at most every `LAGS_EVERY_S`, the stream each time.
+    """
 
     def __init__(
         self,
