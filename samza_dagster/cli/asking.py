@@ -51,7 +51,7 @@ permitted_options = gathered(
     click.option(
         "--or-any-legal",
         is_flag=True,
-        help="A standby whose destination a rule forbids goes to any legal host.",
+        help="If a rule forbids a standby's destination, it goes to any legal host.",
     ),
     beyond_budget_option,
 )
@@ -69,7 +69,7 @@ def _exit_code(responses: Sequence[PlacementResponse]) -> int:
 
 @dataclass(frozen=True)
 class Asking:
-    """Whom a command asks under which UUID, how long it waits (seconds), and how it shows the end."""
+    """The client and UUID of a command, how long it waits (seconds), and how it shows the end."""
 
     target: Target
     uuid: str

@@ -50,11 +50,11 @@ _EXTRAS = {
 @json_option
 @target_options
 def doctor(target: Target, as_json: bool) -> None:
-    """Check this machine, the brokers, the job and who coordinates it, and say what mends them.
+    """Check this machine, the brokers, the job and its coordinator, and say how to fix problems.
 
     Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
     job's topics, which of these are wrong or were deleted, replicas that they lack, each with the command
-    that mends it, who coordinates the job, agents that don't answer, changelogs that were deleted or made
+    that fixes it, the job's coordinator, agents that don't answer, changelogs that were deleted or made
     anew, and, where containers report, whether the clocks of their hosts agree.
 
     With --config also what the coordinator would refuse of it, and of a new job the topics that its start

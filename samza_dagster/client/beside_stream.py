@@ -19,7 +19,7 @@ from samza_dagster.model.naming import LAST_SEEN
 
 
 def with_named_hosts(view: JobView, names: Iterable[str]) -> JobView:
-    """`view` with hosts that a person named: the cluster has them, whoever was there so far."""
+    """Return `view` with the hosts that a person named added to the cluster's."""
     named = {name: HostView(host=name, state=UNKNOWN_STATE) for name in names}
     return replace(view, hosts={**named, **view.hosts})
 

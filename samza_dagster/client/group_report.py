@@ -14,7 +14,7 @@ def group_report(group: GroupView) -> dict[str, Any]:
 
     Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long active tasks that stayed there
     had no container at its newest change (`Running`). `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
-    tasks that the agreed version gives to nobody who is registered: nobody processes them. `unreadable` are nodes
+    tasks that the agreed version assigns to no registered processor: nobody processes them. `unreadable` are nodes
     that were left out, and `trouble` of a leader is why it makes no version.
     """
     registered = {member.processor_id for member in group.members}

@@ -81,7 +81,7 @@ def view_of_group(
 
 
 def by_processor(view: JobView) -> JobView:
-    """The view of whoever restarts whole processors: each with a task stands for what a container is.
+    """Return the view for restarting whole processors: each processor with a task takes the role of a container.
 
     Where nothing but containers is placed, it is the view itself.
     """

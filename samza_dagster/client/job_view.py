@@ -1,6 +1,6 @@
 """From metadata to a `JobView`: pure, so that both coordinators are shown by one code.
 
-Samza's AM leaves only the coordinator stream: who has which task, and where each
+Samza's AM leaves only the coordinator stream: the assignment of tasks, and where each
 container reported itself last. Our coordinator's state topic tells phases, hosts
 with their free resources, actions and queues.
 """

@@ -95,7 +95,7 @@ def read_lag(
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
     """How far each active is behind its input, of those that committed in the last ten minutes.
 
-    Raises `Unreachable` when checkpoints can't be read: whose they are isn't known then.
+    Raises `Unreachable` when checkpoints can't be read, since their owner is unknown then.
     """
     unread: list[Unreachable] = []
     checkpoints = _newest_checkpoints(view, topics, unread, _CHECKPOINT_LOOK_BACK_MS)

@@ -212,7 +212,7 @@ def check_about(
 ) -> ActionView:
     """The action that a commit, release or cancel of request `uuid` can still do something about.
 
-    `response` is the newest one to that request. Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
+    `response` is the newest one to that request. Raises `InvalidInput` for an unknown request, `Refused` for one that ended or
     whose container is being stopped.
     """
     require_our_coordinator(view, f"{kind.value} {uuid}", kind)

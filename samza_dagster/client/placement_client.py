@@ -113,7 +113,7 @@ class PlacementClient:
         """Plan `place`, or with `hold` `reserve`, with a verdict on every host. Writes nothing.
 
         Raises `InvalidInput` for an unknown processor or deployment; a destination that
-        a rule forbids is a plan whose `refusal` says why.
+        a rule forbids gives a plan with a `refusal` that gives the reason.
         """
         view = self.view()
         return make_plan(view, processor_id, destination, deployment_id, hold=hold, **permitted)

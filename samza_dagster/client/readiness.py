@@ -34,7 +34,7 @@ class PublishedReadiness:
         self._records: list[tuple[bytes, bytes | None]] = []
 
     def beside(self, lags: Iterable[ReplicaLag]) -> NewestReadiness:
-        """Return the part that may be used beside these lags, by whose newest report its age is judged."""
+        """Return the part that is recent enough to use with these lags, judged by their newest report."""
         self._refresh()
         came = (lag.came_ms for lag in lags if lag.came_ms is not None)
         return newest_readiness(self._records, max(came, default=0))

@@ -222,7 +222,7 @@ def _lag(
 
 
 def lost_changelogs(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
-    """Changelog → whose state lies on disks alone, and why, of those that aren't there or not whole."""
+    """Return each missing or incomplete changelog with the reason and the replicas whose state is only on disk."""
     lost: dict[str, dict[str, None]] = {}
     for one in replicas:
         if one.is_changelog_lost:

@@ -69,7 +69,7 @@ def is_held(response: PlacementResponse) -> bool:
 
 
 def never_answered(uuid: str, over: str, last: PlacementResponse | None) -> ActionFailed:
-    """The error of whoever waits for such a request; `over` as `over_with` says it."""
+    """Return the error for a caller that waits for such a request; `over` as `over_with` gives it."""
     seen = f"last {last.status_code.value}: {last.response_message}" if last else "no response"
     return ActionFailed(
         f"the outcome of request {uuid}",

@@ -1,7 +1,7 @@
 """Reports that this process has seen: when each was new, and between which two of its looks it came.
 
 A partition of a metrics topic holds old reports for as long as nobody writes a newer one there.
-How old they are no clock tells but that of whoever has seen when the last one was new. Nor does any
+No clock tells their age, except that of an observer that has seen when the last one was new. Nor does any
 tell where the changelog ended when a report came, but by the ends that were seen before and after.
 """
 

@@ -22,7 +22,7 @@ _NO_SIGN = "Samza's AM leaves no sign of life in the coordinator stream"
 
 @dataclass(frozen=True)
 class SignsOfLife(View):
-    """`runs` is None where nobody says. `seen`: by whose word, or what would tell, and by when."""
+    """`runs` is None if no source tells. `seen` names the source that told, or the one that would, and by when."""
 
     runs: bool | None
     seen: str

@@ -128,8 +128,8 @@ class TopicStateSource:
     def read(self) -> CoordinatorState | None:
         """The committed state; None when the topic doesn't exist or holds no job.
 
-        Raises `Unreachable` also where this client has no right to read it: who coordinates the
-        job isn't known then.
+        Raises `Unreachable` also if this client may not read it, since the job's coordinator
+        is unknown then.
         """
         try:
             snapshot = self._reader.snapshot()

@@ -162,8 +162,8 @@ def standby_host(
 
     Beside it what the coordinator says of places that it refuses, where it decides later.
 
-    Raises `Refused` where the coordinator has no such destination, and for a standby, an
-    active without one, or one whose standby could go nowhere.
+    Raises `Refused` if the coordinator has no such destination, for a standby, for an
+    active without a standby, and for one whose standby could go nowhere.
     """
     pid = processor.processor_id
     standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]

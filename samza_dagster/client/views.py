@@ -216,7 +216,7 @@ class Agreement:
 class JobView(View):
     """A job as its metadata tells it, at one time.
 
-    `coordinator` says whose word it is: `samza_dagster` when our state topic holds
+    `coordinator` names the source: `samza_dagster` if our state topic holds
     this deployment, `standalone` that of a group in ZooKeeper, else `samza`. `unreadable` names records that were skipped, `fatal`
     those that end Samza's reader, so that no container can start, `poison` the keys of placement
     records at which Samza's AM throws at every reading, so that it serves no request, and why. `deployed`: all actives and
@@ -226,11 +226,11 @@ class JobView(View):
     metrics reporter that writes to a topic, by which alone standbys tell how far they are;
     `report_every_s` is the interval of the least frequent one (None: it has none).
     `stop_budgets`: processor → what Samza's AM counts against it, where that coordinates.
-    `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
-    couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
-    job runs any more, so that nobody would read a request (None: by nobody's). `over` are requests
+    `application` is the job as YARN's ResourceManager reports it, `yarn_unread` why that
+    couldn't be asked (None: it was, or its address isn't given). `dead`: the source that says nothing of the
+    job runs any more, so that nobody would read a request (None: no source does). `over` are requests
     without an end that have none to come (`why_over`). Of a standalone group `members` are the registered
-    processors by id, `agreement` is how far they agree on who has which task, `troubles` what
+    processors by id, `agreement` is how far they agree on the assignment of tasks, `troubles` what
     somebody should look at. `state` is the
     recorded state as our coordinator's rules read it; it isn't shown.
     """
@@ -269,7 +269,7 @@ class JobView(View):
     state: JobState | None = field(default=None, compare=False, repr=False)
 
     def group_of(self, processor_id: str) -> str:
-        """The active whose state the processor has, which is itself for an active.
+        """Return the active that the processor replicates; an active replicates itself.
 
         One that the job hasn't is in the group that its name says, as `one_more_of` an active.
         """

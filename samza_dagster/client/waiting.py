@@ -286,7 +286,7 @@ class Waiting:
         now_s = self._job.monotonic()
         if self._due_s is None or now_s >= self._due_s:
             is_first, self._due_s, self._view = self._due_s is None, now_s + _LOOK_EVERY_S, None
-            with suppress(SamzaDagsterError):  # whoever waits goes on waiting
+            with suppress(SamzaDagsterError):  # an error ends no wait
                 self._view = None if is_first else self._job.read()[0]
         view = self._view
         if view is None or view.deployment_id != deployment_id:

@@ -64,7 +64,7 @@ _CLUSTER_OPTIONS = (
         type=click.Choice(["agents", "yarn"]),
         default="agents",
         show_default=True,
-        help="Hosts whose agents you start, or YARN's nodes, where YARN starts them.",
+        help="Hosts where you start the agents, or YARN's nodes, where YARN starts them.",
     ),
     click.option(
         "--token-file",

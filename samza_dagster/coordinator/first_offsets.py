@@ -145,7 +145,7 @@ class FirstOffsets:
         """Yield due standbys that have applied nothing for too long, and whether that is certain.
 
         `ranges` are of now. Not certain: nobody of the job reports, or nobody has such a gauge.
-        Who ceased to report when everybody did isn't told of: that says nothing of its config.
+        If everybody stopped reporting, nobody is named: that says nothing about the config.
         """
         for processor_id in due:
             standby = self._standbys[standbys[processor_id]]

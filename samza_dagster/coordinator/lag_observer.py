@@ -103,8 +103,8 @@ class LagObserver:
     ) -> LagObserver | None:
         """The observer of a job; None when it has no changelog or no metrics topic.
 
-        Connects at its first round. What was reported before isn't read: how old it is only
-        the clocks of those who wrote it would tell.
+        Connects at its first round. Earlier reports aren't read: only the reporters'
+        clocks could tell their age.
         """
         topics = metrics_topics(config)
         if not store_changelogs(config):
@@ -172,7 +172,7 @@ class LagObserver:
         runs = {part.task_name: standbys[name] for name in parts for part in parts[name]}
 
         def counts(sample: TaskSample) -> bool:
-            """Not of one that ran before, on a host whose clock may be ahead."""
+            """Return False for a sample of an earlier incarnation, on a host whose clock may be ahead."""
             return sample.execution_id in ("", runs.get(sample.task_name, sample.execution_id))
 
         now_ms, samples = self._now_ms(), self._samples(snapshots, counts)
@@ -249,7 +249,7 @@ class LagObserver:
         self._first.note(samples, standbys, parts, now_ms)
         deaf = False
         if self._first.silent(standbys):
-            # Who writes into a partition without a leader isn't silent, and can't be heard.
+            # A reporter in a partition without a leader isn't silent, but can't be heard.
             deaf = self._is_deaf()
             if deaf:
                 self._first.deafened()

@@ -1,4 +1,4 @@
-"""How far a replica is behind, and when a standby is ready: pure rules, the same for all who ask."""
+"""How far a replica is behind, and when a standby is ready: pure rules, shared by all callers."""
 
 # isort: skip_file
 # fmt: off

@@ -1,4 +1,4 @@
-"""Times of reports, as an observer uses them: how far hosts' clocks are ahead, and who is silent. Pure.
+"""Times of reports, as an observer uses them: how far hosts' clocks are ahead, and which tasks are silent. Pure.
 
 A report that wasn't there at one look and is at the next was written between the two: so its time
 tells the difference of the two clocks, within bounds that narrow from report to report. Of silence a

@@ -217,7 +217,7 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
 def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
     """Judge a whole standby by its parts: the worst of them, of several the one furthest behind.
 
-    One of whose stores none has a changelog has nothing to restore.
+    If none of its stores has a changelog, it has nothing to restore.
     """
     if not parts:
         return NO_CHANGELOG

@@ -55,7 +55,7 @@ def plan_bounce(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom."""
+    """Decide the order, once for a chain of re-executions, and print every request it will make."""
     instance, run = context.instance, context.run
     with errors_as_failures():
         runs.begin(instance, run, runs.DRY_RUN if config.dry_run else runs.PLANNED)
@@ -72,9 +72,7 @@ def plan_bounce(
             notices += looked_up(context, plan.judge)
     text = describe(plan)
     if former is not None:
-        text += (
-            "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
-        )
+        text += "\n\nThe order is that of an earlier run of this chain: containers that are back aren't asked again."
     text += "".join(f"\n- {notice}" for notice in notices)
     metadata: Metadata = {"containers": len(plan.processors)}
     if config.dry_run:
@@ -125,7 +123,7 @@ def bounce(context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientRe
 def summarize_bounce(
     context: dg.OpExecutionContext, plan: UnitsPlan, result: Any, samza: SamzaClientResource
 ) -> Iterator[dg.Output[str]]:
-    """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
+    """Report which containers were bounced and which weren't, with the map of hosts before and after."""
     text = summary(plan, result)
     with errors_as_failures():
         after = host_map(samza.client.view())
@@ -207,8 +205,8 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 def check_not_overtaken(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     """Raises `Refused` for Dagster's own retry of a bounce that never began, where another was launched since.
 
-    Minutes after a launch that came to nothing Dagster retries it: whoever launched another meanwhile has
-    that one.
+    Dagster may retry a failed launch minutes later: if somebody launched another run meanwhile,
+    that run stands.
     """
     others = [one for one in runs.chain(instance, runs.root_of(run)) if one.run_id != run.run_id]
     has_begun = any(one.tags.get(runs.BOUNCE, runs.PLANNED) != runs.PLANNED for one in others)

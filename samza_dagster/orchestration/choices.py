@@ -84,7 +84,7 @@ def choice_of_a_job(
 
 
 def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
-    """Where the processor of a partition may go now: where its state is warm, then who has room.
+    """Return the legal hosts for the processor of a partition: warm state first, then most room.
 
     None where it can't be told: the form stays as it was.
     """

@@ -96,7 +96,7 @@ class OpConfig(dg.Config):
 
 
 class SaidConfig(OpConfig):
-    """The person who asks, and why."""
+    """The requester and the reason, kept as run tags."""
 
     reason: str = Field(
         default="",
@@ -109,7 +109,7 @@ class SaidConfig(OpConfig):
         description="Ticket or change number; run tag samza/ticket.",
     )
     requested_by: str = Field(
-        default="", max_length=LONGEST_WHO, description="Who asks; kept as run tag samza/who."
+        default="", max_length=LONGEST_WHO, description="The requester; kept as run tag samza/who."
     )
 
 

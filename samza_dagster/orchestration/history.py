@@ -1,4 +1,4 @@
-"""`placement_history`: each outcome of a placement request as an event, once, whoever asked.
+"""`placement_history`: each outcome of a placement request as an event, once, for every requester.
 
 The sensor `placement_responses` records them. What the topics hold is read again from where the oldest request
 without an outcome began, so no status is kept; of a request that waits the cursor keeps since when the sensor has
@@ -41,7 +41,7 @@ IN_ZOOKEEPER = "ZooKeeper"
 MOST_IN_A_TICK = 200
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
 READ_FOR_NAMES = 5_000
-"""Newest observations that are read before a request is named, whoever wrote them."""
+"""Newest observations that are read before a request is named, from all runs."""
 MOST_STATUSES = 12
 UNKNOWN_ALL_BUT_END = "unknown: only its end was read"
 ANSWER_MS = 5_000
@@ -201,12 +201,12 @@ def resumed(marks: Sequence[RecordedOutcome], topic: TopicRead) -> Position:
 def placement_history_spec(
     job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
 ) -> dg.AssetSpec:
-    """The asset whose events the sensor `placement_responses` writes."""
+    """Return the asset whose events the sensor `placement_responses` writes."""
     return dg.AssetSpec(
         asset_key(prefix, HISTORY),
         partitions_def=partitions,
         group_name=GROUP,
-        description=f"Every outcome of a placement request of {job}, whoever asked.",
+        description=f"Every outcome of a placement request of {job}, from any requester.",
         kinds={"kafka"},
     )
 

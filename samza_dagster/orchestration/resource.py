@@ -254,7 +254,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return self
 
     def open_client(self) -> PlacementClient:
-        """A new client; whoever calls this closes it. Raises `Unreachable`."""
+        """Return a new client, which the caller closes. Raises `Unreachable`."""
         access = JobAccess.of(self.connection(), self.hosts)
         return PlacementClient(replace(access, whole_processors=self.whole_processors))
 

@@ -1,4 +1,4 @@
-"""Run tags: which job and container group a run acts on, which action, who and why.
+"""Run tags: the job and container group a run acts on, its action, its requester and the reason.
 
 Two of them are limited by the queue: of `samza/container-group` one run per value, of
 `samza/slot` so many per Samza job. The group is a container group, or for what acts on several
@@ -148,7 +148,7 @@ def _group(run_config: object, tags: Mapping[str, str]) -> str:
 
 
 def _said(run_config: object) -> dict[str, str]:
-    """Return who, why and ticket, of the first op whose config has any of them."""
+    """Return requester, reason and ticket of the first op whose config has any of them."""
     for config in _op_configs(run_config):
         asked = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
         kept = {tag: value for tag, value in asked.items() if isinstance(value, str) and value}

@@ -37,7 +37,7 @@ class Versioned:
     ) -> Self | None:
         """Read what was kept; None for nothing, or for another `job`'s (None: it is of no job).
 
-        None too where it isn't understood: `say` is told why, and whoever asks begins anew.
+        Returns None also for data in an unknown form: `say` gets the reason, and the caller starts over.
         """
         if not text:
             return None
@@ -49,7 +49,7 @@ class Versioned:
             if data["version"] != cls.VERSION:
                 raise LookupError(f"version {data['version']!r:.20}, and not {cls.VERSION}")
             return adapter(cls).validate_python(data)
-        except Exception as error:  # whoever wrote it, a sensor never dies of its own past
+        except Exception as error:  # a sensor must survive any past cursor
             say(f"what was kept isn't understood, so this begins anew: {error!r:.300}")
             return None
 

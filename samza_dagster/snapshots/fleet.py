@@ -90,7 +90,7 @@ def take_fleet(
     """Take a snapshot of these jobs, all on one Kafka cluster, add it to the tables and publish it.
 
     `at` is now, by the brokers' clock; None: they are asked. `bounds` say when a standby is ready. What is
-    published is the newest readiness of each standby, in its job's lag topic, for who decides by it. A job
+    published is the newest readiness of each standby, in its job's lag topic, for those that decide by it. A job
     that can't be read is in `unread`, one that can't be published in `unpublished`; when none can be read,
     that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose stream is another
     job's, for tables that aren't ours, and for a clock that is wrong, `Unreachable` when no broker answers, or

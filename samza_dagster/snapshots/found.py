@@ -318,7 +318,7 @@ class Job:
         return STANDBY if self.active_of(processor) != processor else ACTIVE
 
     def active_of(self, processor: str) -> str:
-        """The active whose state it has, which is itself for an active.
+        """Return the active that it replicates; an active replicates itself.
 
         As our coordinator has its groups, else as tasks replicate one another; of a processor of
         neither its id tells it.

@@ -43,7 +43,7 @@ _PROPERTIES = {"delta.dataSkippingNumIndexedCols": "-1"}
 _JOINED_BYTES = 64 << 20
 """Of a day's files, up to which they are joined: they are in memory then."""
 _REMOVED_FOR_H = 24
-"""Files that a table has no more stay so many hours for whoever reads it as it was."""
+"""Files that a table no longer has stay so many hours for readers of its former versions."""
 _TRIES = 10
 REMEMBERED = timedelta(days=1)
 MOST_PACES = 10_000

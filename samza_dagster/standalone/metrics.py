@@ -61,7 +61,7 @@ def metrics_of(look: Seen, since_s: float) -> list[Metric]:
             "how long active tasks that stayed here were silent at the newest change",
             silent_s,
         ),
-        of_group("leads", "1 for who leads, or 0", lambda _: int(state.counted is not None)),
+        of_group("leads", "1 for the leader, else 0", lambda _: int(state.counted is not None)),
         of_group("group_size", "processors that are registered", lambda g: len(g.members)),
         of_group("registrations", "one more whenever one registers", lambda _: look.registrations),
         of_group("agreed_version", "the newest version that all had joined", lambda g: g.agreed),
@@ -72,7 +72,7 @@ def metrics_of(look: Seen, since_s: float) -> list[Metric]:
         ),
         of_group(
             "tasks_without_processor",
-            "active tasks that the newest version gives to nobody who is registered",
+            "active tasks that the newest version assigns to no registered processor",
             lambda g: len(g.without_processor),
         ),
         of_group("duplicates", "1 while two have one id, or 0", lambda g: int(g.has_duplicates)),

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, str] = {
     "moves_7d": "requests that ended in the last seven days: succeeded / failed",
     "bounced_7d": "containers that were bounced in the last seven days",
     "hosts": "hosts with a container of it, and how many it has",
-    "owner": "who coordinates it",
+    "owner": "its coordinator",
 }
 """In this order: what has no room on the screen is to the right, and should be what is asked last."""
 
@@ -75,7 +75,7 @@ def fleet_overview(prefix: str = "") -> dg.AssetsDefinition:
         group_name=GROUP,
         kinds={"kafka"},
         required_resource_keys={samza},
-        description="Each Samza job at a glance: its state, who coordinates it, its hosts, the worst"
+        description="Each Samza job at a glance: its state, its coordinator, its hosts, the worst"
         " lag, standbys that are missing, what runs now and what waits, and the last week's moves and"
         " bounces.",
     )

@@ -1,7 +1,7 @@
 """The loop of every operation: it looks, decides, begins, until nothing is left.
 
-All that it asks is asked under ids of the root of its chain of runs, so an operation whose run was
-killed is begun again from what its requests tell.
+Every request has an id derived from the root of its chain of runs, so an operation whose run was
+killed resumes from the state of its requests.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _done(rows: Mapping[str, Progress]) -> int:
 
 
 class Looks:
-    """Keeps the job and its lags as they were read last; waits `timeout_s` for who doesn't answer."""
+    """Keeps the job and its lags as last read; waits up to `timeout_s` while a source doesn't answer."""
 
     def __init__(
         self, client: PlacementClient, timeout_s: float, log: Callable[[str], object]
@@ -209,7 +209,7 @@ class Looks:
         self._due.clear()  # a turn that asks nothing would look like an answer
         if self._away_since is None:
             self._away_since = now_ms
-            self._log(f"waiting for who doesn't answer: {error}")
+            self._log(f"waiting for an answer: {error}")
         if now_ms - self._away_since > self._timeout_s * 1000:
             raise error
 
@@ -407,7 +407,7 @@ class Runner:
             self._since = self._since_back(now_ms)
 
     def _position(self, now_ms: int) -> Position:
-        """Where each stands, and whom nobody is to touch now."""
+        """Return where each unit stands, and which units must not be touched now."""
         rows, group_of = self.rows, self._plan.group_of
         statuses = {p: row.status for p, row in rows.items()}
         if not self._plan.watch_after:

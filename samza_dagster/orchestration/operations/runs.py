@@ -210,8 +210,8 @@ def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Progress]:
 def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Progress]:
     """Failures that count on in this run: those that its dead worker's runs recorded.
 
-    Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
-    what failed to be tried again.
+    Only Dagster's own retries have any: a person who re-executes a run wants to try the failed units
+    again.
     """
     parents = reversed([*retried_by(instance, run)])
     newest = {row.processor: row for row in recorded(instance, parents)}

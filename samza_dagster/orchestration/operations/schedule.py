@@ -1,7 +1,8 @@
 """How far each unit of an operation is, and what may begin next: order, limits, canary, budget of failures. Pure.
 
 Samza's AM counts placement stops as failures, and too many in a row end the job. Where they
-count, an operation leaves half of them to others: whose half is spent waits until its row is over.
+count, an operation leaves half of the budget to others: a unit that has spent its half waits until its
+row of stops is over.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class UnitStatus(StrEnum):
     WAITING = "waiting"
     IN_FLIGHT = "in flight"
     UP = "up"
-    """A standby that runs anew, and whose lag isn't reported yet: its place is free, its group isn't."""
+    """A standby that runs again but hasn't reported its lag: its place is free, its group isn't."""
     STUCK = "stuck"
     """Asked, stopped perhaps, and without an end in time: it keeps its place."""
     BACK = "back"
@@ -147,10 +148,11 @@ class Position:
     """Where an operation stands.
 
     `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the
-    canary, None before it. `busy` says of a group why it isn't to be touched now, `down` of
-    those that this operation has touched why they count as down: who failed, or was back
-    and died; `unsettled` of those that were back why that isn't known yet.
-    `paced` are those whose stops of late leave no room for one more. `group` tells whose group one is of: no two of a group are touched.
+    canary, None before it. `busy` maps a group to the reason not to touch it now, `down` maps
+    units this operation has touched to the reason they count as down (failed, or came back
+    and died); `unsettled` maps units that came back to the reason this isn't certain yet.
+    `paced` are units that have used up their stops for now. `group` maps a unit to its group: no two of a
+    group are touched.
     """
 
     statuses: Mapping[str, UnitStatus]
@@ -182,7 +184,7 @@ class Next:
 
 
 def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
-    """Whom to ask now. Never two of a group, never more than `at_once` in flight or down by it.
+    """Decide which units to ask now: never two of a group, never more than `at_once` in flight or down.
 
     Nobody is asked, and nothing ends, while it isn't known whether somebody has died.
     """
@@ -264,7 +266,7 @@ def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int
     if not ask and not flying and not is_one_left:
         return Next(OperationPhase.ENDED, because="of each group that is left a member has failed")
     if not ask and free <= 0 and down_now:
-        waits = f"{'; '.join(down_now[:3])}: who failed or died keeps its place until it runs"
+        waits = f"{'; '.join(down_now[:3])}: a container that failed or died keeps its place until it runs"
         return Next(OperationPhase.WORKING, because=waits)
     return Next(OperationPhase.WORKING, tuple(ask), because, min(until, default=None))
 

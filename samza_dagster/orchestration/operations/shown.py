@@ -171,7 +171,9 @@ def summary(plan: UnitsPlan, result: Result) -> str:
     gone = result.are(UnitStatus.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
     if result.end is not RunEnd.DONE:
-        lines.append("\nRe-execute this run to go on: whoever is back isn't touched again")
+        lines.append(
+            "\nRe-execute this run to go on: containers that are back aren't touched again"
+        )
     return "\n".join(lines)
 
 
@@ -291,7 +293,7 @@ def standby_cost(
 ) -> dict[str, str | float]:
     """Return the cost of standbys that existed for their moves only, against permanent ones.
 
-    `ends` are those of their changelogs, whose sum is the most that was replayed; None: it isn't known, nor where there are none.
+    `ends` are the ends of their changelogs; their sum bounds what was replayed. None: unknown, or no changelog.
     """
     lived = [
         (one.standby_until_ms - one.standby_since_ms) / 1000

@@ -41,8 +41,8 @@ _STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
 class Since:
     """What became of containers that were back, by processor.
 
-    `unsettled`: it isn't the process that was seen back, and who asked for that isn't known
-    yet. `died`: nobody did. `renewed`: it runs as another process that somebody asked for.
+    `unsettled`: another process than the one seen back, and it isn't known yet whether somebody asked
+    for it. `died`: nobody asked. `renewed`: another process that somebody asked for.
     """
 
     unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -63,7 +63,7 @@ def not_itself(row: Progress, found: ProcessorView, idle: Mapping[str, str]) -> 
 class BackWatch:
     """Looks at those that are back until their bounce ends.
 
-    What another deployment restarts, whoever deployed has asked for.
+    A new deployment counts as asking for all its restarts.
     """
 
     def __init__(self, client: PlacementClient) -> None:
@@ -154,8 +154,8 @@ def _has_stopped(response: PlacementResponse, p: str) -> bool:
 class Down:
     """Containers that a bounce has failed to restart, as long as they don't run.
 
-    Our coordinator tells whether a container runs. Samza's AM doesn't: who was stopped and
-    failed to start counts as down until something new of its own is there, a commit or a report,
+    Our coordinator tells whether a container runs. Samza's AM doesn't: a container that was stopped and
+    failed to start counts as down until something new of its own appears, a commit or a report,
     since that was looked at first.
     """
 
@@ -170,7 +170,7 @@ class Down:
         down: dict[str, str] = {}
         untold: dict[str, Progress] = {}
         for p, row in rows.items():
-            # Somebody who goes on with a bounce by hand tries again what failed: it waits then.
+            # A person who resumes a bounce tries failed units again, so the unit waits then.
             again = row.status is UnitStatus.WAITING and row.attempt > 0
             if not again and row.status is not UnitStatus.FAILED:
                 continue

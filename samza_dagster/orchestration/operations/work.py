@@ -1,7 +1,7 @@
 """A unit on its way: each request asked once, followed without waiting, and its effect verified.
 
-What is known of a unit comes from its requests, so whoever goes on with an operation finds each
-where it is.
+The state of a unit is derived from its requests, so a later run of the operation finds each
+unit where it is.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Chain:
 
 
 def subject(step: UnitStep, standby: str | None) -> str:
-    """Return whom a step is about."""
+    """Return the processor that a step is about."""
     return (standby or NEW) if step.processor == NEW else step.processor
 
 
@@ -348,7 +348,7 @@ class UnitWork:
         try:
             while self.row.status in AT_WORK and self._goes_on(view, reported, now_ms):
                 pass
-        except Unreachable:  # the loop waits for who doesn't answer
+        except Unreachable:  # the loop waits until the source answers
             raise
         except SamzaDagsterError as error:
             self.fail(str(error), error)

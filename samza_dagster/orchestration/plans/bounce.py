@@ -28,7 +28,7 @@ class BounceUnit(Enum):
 
 
 class RollingBounceConfig(RunConfig):
-    """Whom to restart, how many at once, and when to stop."""
+    """Which containers to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
         default=BounceUnit.containers,
@@ -164,7 +164,7 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 
 
 def describe(plan: UnitsPlan, shown: int = 300) -> str:
-    """The plan as Markdown: what is asked of whom, in which order."""
+    """Return the plan as Markdown: every request, in order."""
     schedule, limits = plan.schedule, plan.limits
     total = len(plan.processors)
     able = capabilities(plan.coordinator)

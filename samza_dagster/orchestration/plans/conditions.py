@@ -51,7 +51,7 @@ class Reported:
     """Newest reports of replicas, by processor: lag, marks of new reports, why a lag isn't known.
 
     A processor that isn't in `lags` has no store. `newest` is the published readiness that their paces are known
-    by, if there is any; `lost` says what is wrong with the changelogs of whom (`changelogs_lost`). They were
+    by, if there is any; `lost` maps processors to what is wrong with their changelogs (`changelogs_lost`). They were
     read at `at_ms` by the reader's clock.
     """
 

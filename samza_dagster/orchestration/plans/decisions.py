@@ -169,7 +169,7 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
 def move_via_new_standby(
     view: JobView, config: MoveViaNewStandbyConfig, hosts: Sequence[str]
 ) -> Choice:
-    """A standby of the active is started at the destination, whose place it then takes.
+    """Choose to start a standby of the active at the destination; the active then takes its place.
 
     The host is named now: what the coordinator would choose later isn't known. Raises
     `Refused` for a standby, for one of Samza's words as the destination, and when no host is legal.

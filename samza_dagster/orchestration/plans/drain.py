@@ -220,7 +220,7 @@ def _destinations(
 ) -> dict[str, str]:
     """A host for each container's new slot, for all together; raises `Refused` with what is missing.
 
-    Augmenting paths: whoever has a choice makes room for who has none.
+    Uses augmenting paths: a container with a choice makes room for one without.
     """
     room = _room(view, host)
     why_not: dict[str, str] = {}

@@ -71,8 +71,8 @@ class HostRow:
 class MovePlan:
     """An action: a processor, from where, to where; with a standby when it must make room.
 
-    `destination` is a host name or one of Samza's words. `coordinator`: whose word the
-    job's state was when the plan was made. `kind` is `place`, `fail-over` or
+    `destination` is a host name or one of Samza's words. `coordinator` is the coordinator that reported
+    the job's state when the plan was made. `kind` is `place`, `fail-over` or
     `start-standby`, whose `processor` is the active. `keep_standby`: the standby that was
     spun up for the move stays in the job; `if_it_fails` is what becomes of it then. `any_host`:
     Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
@@ -197,7 +197,7 @@ def standbys_of(view: JobView, active: ProcessorView) -> list[ProcessorView]:
 
 
 def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> ProcessorView:
-    """The standby whose host the active takes; raises `Refused` when there is none."""
+    """Return the standby whose host the active takes; raises `Refused` when there is none."""
     if view.is_standby(active.processor_id):
         raise Refused(
             "move_with_standby moves an active",

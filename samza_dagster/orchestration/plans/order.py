@@ -1,4 +1,4 @@
-"""In which order a rolling bounce restarts, and whom it doesn't touch now. Pure."""
+"""The order in which a rolling bounce restarts containers, and which it doesn't touch now. Pure."""
 
 from __future__ import annotations
 
@@ -126,6 +126,6 @@ def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
 
 
 def paced(view: JobView) -> dict[str, StopBudget]:
-    """Return processors whose recent stops, by anybody, have spent half of what Samza's AM lets pass."""
+    """Return processors whose recent stops have spent half of what Samza's AM allows."""
     budgets = view.stop_budgets.items()
     return {p: budget for p, budget in budgets if budget.is_low() and budget.is_ever_free}

@@ -115,7 +115,7 @@ def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
 
 @dataclass(frozen=True)
 class BounceJudge:
-    """The asset check whose first result after the bake is the word on the canary."""
+    """The asset check whose first result after the bake judges the canary."""
 
     asset: str
     check: str
@@ -143,7 +143,7 @@ class UnitsPlan:
     judge: BounceJudge | None = None
     """Decides on the canary; None: what can be seen of it does."""
     watch_after: bool = False
-    """Groups that somebody else acts on aren't touched; who was back is watched until the end."""
+    """Groups that another operation acts on aren't touched; units that came back are watched until the end."""
 
     @property
     def prefix(self) -> str:

@@ -66,7 +66,7 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
 def failed(
     op: str, outcome: StepRequest, before: Sequence[HostRow], client: PlacementClient
 ) -> dg.Failure:
-    """The failure of an op whose request ended badly, with what there is to know.
+    """Return the failure of an op whose request ended badly, with everything known about it.
 
     Raises nothing of ours: a job that can't be read must not hide why the op failed.
     """

@@ -1,7 +1,7 @@
 """Judge whether a started container works: one judge for moves, drains and bounces.
 
-`OwnCommits` keeps where a process's commits begin; all else is pure. How often, and for how long, is up
-to whoever asks.
+`OwnCommits` keeps where a process's commits begin; the rest is pure. The caller decides how often and for
+how long to look.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _cut(hosts: Sequence[str]) -> str:
 def shown_maps(
     before: Sequence[HostRow], after: Sequence[HostRow], most_bytes: int = MOST_BYTES
 ) -> str:
-    """Markdown: the map before and after; who is on another host then is outlined.
+    """Return the map before and after as Markdown; containers that changed hosts are outlined.
 
     Only the one after where both have more than `most_bytes`, as JSON.
     """

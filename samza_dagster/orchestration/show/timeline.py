@@ -97,7 +97,7 @@ def lines_svg(title: str, lines: Sequence[TimelineRow], kinds: Sequence[tuple[st
 
 
 def _of_interest(lines: Sequence[TimelineRow]) -> list[TimelineRow]:
-    """In the order in which they were begun; who wasn't comes last."""
+    """Return the lines in the order in which they began; those that didn't begin come last."""
     in_order = sorted(
         lines, key=lambda one: (one.begin_ms is None, one.begin_ms or 0, natural(one.name))
     )

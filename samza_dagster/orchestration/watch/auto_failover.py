@@ -46,7 +46,7 @@ from samza_dagster.orchestration.watch.reported import (
 from samza_dagster.orchestration.watch.settings import AutoFailover
 
 NAME = "auto_failover"
-"""The sensor, and who its runs say asks."""
+"""The name of the sensor, and the requester of its runs."""
 ACKNOWLEDGE = "acknowledge_failover"
 PRIORITY = "dagster/priority"
 
@@ -167,7 +167,7 @@ def quiet(judged: Judgement, observation: Observation) -> str:
 
 
 class AcknowledgeConfig(SaidConfig):
-    """The group that was looked at, by whom, and what was found."""
+    """The group that was looked at, by which person, and the finding."""
 
     processor: str = Field(
         description="Processor id; its whole group, active and standbys, is acknowledged.",

@@ -156,7 +156,9 @@ def invariants_tick(
                 invariants.COPIES: invariants.live_copies(view),
                 invariants.STAYS: invariants.none_flaps(view, memory.registrations),
             }
-        if view.agreement is not None:  # who is away just now is known by its last one
+        if (
+            view.agreement is not None
+        ):  # a processor that is away now is known from the last agreement
             seen = {**memory.registrations, **view.agreement.registrations}
             memory = replace(memory, registrations=seen)
         if isinstance(lags, Unreachable):
@@ -292,8 +294,8 @@ def due(
         known = _last_evaluation(instance, key, check, memory.job) if key in assets else None
         if known is not None:
             told[check] = known
-        # The UI takes a check for not evaluated whose word is older than its asset: it is told
-        # again, but for those of several jobs, where it would be one for each of them.
+        # The UI shows a check as not evaluated when its result is older than its asset, so it is reported
+        # again, except for checks over several jobs, which would be reported once for each job.
         is_older = check in told and told[check].at_ms < materialized_ms.get(key, 0)
         if is_older or is_due(result, told.get(check), now_ms):
             told[check] = LastEvaluation(result.fingerprint, now_ms)

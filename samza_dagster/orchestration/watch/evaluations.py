@@ -20,7 +20,7 @@ def newest_evaluations(
 ) -> dict[int, tuple[dg.AssetCheckEvaluation, float]]:
     """Return a check's newest evaluations by their number in the instance, and when each was.
 
-    Times are by the clocks of whoever evaluated; whether one is new to whoever looks its number tells.
+    Times are by the evaluator's clock; the number of an evaluation tells a reader whether it is new.
     """
     # Records are in the order of the runs' launches, not of what they found; and there is one of
     # each run that hasn't come to the check yet, or never will.

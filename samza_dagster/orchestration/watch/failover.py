@@ -76,13 +76,13 @@ class Decision:
     host: str
     action: str
     uuid: str
-    """The run's key: one failure has one run, whoever derives it, and however often."""
+    """The run key: each failure has one run, however often it is derived."""
     verdict: FailoverVerdict = FailoverVerdict.ASK
     because: str = ""
     """Which limit of the rule holds it, or what the coordinator is at."""
     command: str = ""
     standby: str = ""
-    """Whose host a move with its standby takes."""
+    """The standby whose host a move takes."""
 
     @property
     def event(self) -> str:
@@ -177,7 +177,7 @@ def _decided(
         if case.uuid in judged or case.event in suspect.told:  # that its run is requested
             continue
         judged.add(case.uuid)
-        # An evaluation whose cursor wasn't kept may have asked for the run, or died before that.
+        # An evaluation whose cursor was lost may or may not have asked for the run.
         others = {k: a for k, a in acts.items() if k != case.uuid or a.at_ms < suspect.since_ms}
         now = replace(look, cursor=replace(cursor, acts=others))
         decision = _decide(case, now, bad, nobody_reads=nobody_reads)

@@ -23,7 +23,7 @@ NOTE = "NOTE"
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Something that isn't as it should be: about whom, what was seen, what to do."""
+    """A deviation: the container, host or group it is about, what was seen, and what to do."""
 
     subject: str
     seen: str

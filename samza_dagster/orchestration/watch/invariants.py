@@ -32,8 +32,8 @@ CHECKS: Mapping[str, str] = {
     ONE_OWNER: "Every task has one active owner; under Samza's AM, by its assignments alone.",
     LAG: "Every changelog is there, and every standby's lag is known and within lag_limit.",
     LOCALITY: "Containers report the hosts on which the coordinator has them.",
-    CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
-    COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",
+    CLOCKS: "The hosts' clocks are within 5 s of the observer's clock.",
+    COORDINATED: "The job has a coordinator, and standalone processors agree on the assignment of tasks.",
     COPIES: "Of every task's state there is a copy on a host that is alive.",
     STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
 }

@@ -49,7 +49,7 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> Sample
 def breaches(
     objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
 ) -> list[CheckFinding]:
-    """Stores of standbys that break an objective, or whose lag can't be known."""
+    """Return stores of standbys that break an objective, or whose lag is unknown."""
     of: dict[tuple[str, str], list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
         if lag.mode is TaskMode.STANDBY:

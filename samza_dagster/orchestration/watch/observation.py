@@ -46,7 +46,7 @@ class ContainerSeen:
     unread: bool = False
     """Something can't be read that would tell how it is: nothing of it is held against it."""
     of: str = ""
-    """The active whose state a standby has; empty: it is an active."""
+    """The active that a standby replicates; empty for an active."""
     holder: str = ""
     """The processor that has it, where it is a task."""
 
@@ -93,7 +93,7 @@ class Observation:
     application: str = ""
     """YARN's word on the job's state; empty: it isn't known."""
     dead: str = ""
-    """By whose word nothing of it runs any more; empty: by nobody's."""
+    """The source that says nothing of it runs any more; empty: none does."""
     report_patience_ms: int = 0
     """For how long a container may report nothing: three of the job's intervals; 0: not known."""
 

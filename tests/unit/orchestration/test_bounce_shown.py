@@ -72,7 +72,7 @@ def test_a_summary_names_everybody_once_with_what_became_of_it() -> None:
         "- failed: 3: no place",
         "- in flight: 4: request u4; the coordinator goes on with it",
         "",
-        "Re-execute this run to go on: whoever is back isn't touched again",
+        "Re-execute this run to go on: containers that are back aren't touched again",
     ]
     done = summary(PLAN, Result(RunEnd.DONE, "all are back", (*ROWS[:3], GONE))).splitlines()
     assert done[2:] == [
