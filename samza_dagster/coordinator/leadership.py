@@ -379,7 +379,7 @@ class Leadership:
     def _withdraw(self, writer: StateWriter) -> None:
         if self._leads or not writer.leads:
             return
-        log.warning("took over and doesn't lead: the former leader, or a candidate, may lead now")
+        log.warning("took over and doesn't lead: the former leader, or a spare, may lead now")
         mark = encode_record(TAKE_OVER, claim_of_this_process(ended=True))
         try:
             writer.commit([(self._settings.connection.state_topic, *mark)])

@@ -210,7 +210,7 @@ class ZooKeeperGroup:
 
     def registered(self) -> Set[str]:
         """Return the present registrations."""
-        with reached("read who is registered"):
+        with reached("read the registrations"):
             self._zookeeper.sync(self._paths.processors)
             return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
