@@ -67,7 +67,7 @@ class Threads:
         self._on_death = on_death
 
     def start(self, target: Callable[[], None], name: str) -> None:
-        """Runs it beside the others."""
+        """Run `target` in a thread of its own."""
         threading.Thread(target=self._run, args=(target, name), name=name, daemon=True).start()
 
     def _run(self, target: Callable[[], None], name: str) -> None:
@@ -81,7 +81,9 @@ class Threads:
 
 
 def run(settings: AgentSettings) -> None:
-    """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`.
+    """Run an agent until SIGTERM or SIGINT.
+
+    Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`.
 
     In a container of the cluster's engine it ends another agent that has the directory: the engine
     may have lost sight of that one, which then calls a coordinator that leads no more, for ever.
@@ -155,7 +157,7 @@ def run(settings: AgentSettings) -> None:
     supervisor.holds.listen()
     threads.start(supervisor.holds.serve, "holds")
     me = procfs.name_of(os.getpid())
-    assert me is not None  # we run
+    assert me is not None  # this process runs
     write_json(
         directory / "agent.json",
         {
@@ -195,6 +197,6 @@ def _claim(directory: Path) -> int:
 
 
 def running(directory: Path) -> Optional[procfs.ProcessName]:
-    """The agent that has the directory, if it lives."""
+    """Return the live agent of the directory, or None."""
     name = procfs.ProcessName.from_json((read_json(directory / "agent.json") or {}).get("agent"))
     return name if name is not None and name.is_alive() else None

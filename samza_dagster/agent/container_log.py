@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 
 
 def keep_bounded(root: Path, kept_mb: int) -> None:
-    """For the life of the agent, looks at the logs of all incarnations below `root` each second.
+    """Bound the logs of all incarnations below `root` each second, for the life of the agent.
 
     A thread of its own does it: a slow disk must delay neither a kill nor the lease.
     """
@@ -32,7 +32,7 @@ def keep_bounded(root: Path, kept_mb: int) -> None:
         for log in _logs(root):
             try:
                 cut(log, kept_mb << 20)
-            except OSError as error:  # not begun, forgotten, or a disk that fails: looked at again
+            except OSError as error:  # not begun, forgotten, or a failing disk: tried again
                 LOG.debug("%s isn't cut: %s", log, error)
         time.sleep(_LOOK_S)
 
@@ -45,7 +45,7 @@ def _logs(root: Path) -> List[Path]:
 
 
 def cut(log: Path, kept: int) -> None:
-    """Moves the newest half of `kept` bytes to the older log once `log` has more than that.
+    """Move the newest half of `kept` bytes to the older log once `log` has more than that.
 
     On a full disk the log is cut all the same, and what can't be copied is lost. Raises
     `OSError` when the log isn't there or can't be cut.
@@ -66,7 +66,7 @@ def cut(log: Path, kept: int) -> None:
 
 
 def _copy(stream: BinaryIO, to: Path, *, at_most: int) -> None:
-    """To the end of `stream`, which may grow as fast as it is read."""
+    """Copy to the end of `stream`, or `at_most` bytes: it may grow as fast as it is read."""
     descriptor = os.open(str(to), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb", buffering=0) as target:
         copied = 0

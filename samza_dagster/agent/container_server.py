@@ -36,13 +36,13 @@ class ContainerServer(ThreadingHTTPServer):
         self.gate = gate
 
     def server_bind(self) -> None:
-        """Without the look-up of our own name that http.server makes, which can take seconds."""
+        """Bind without http.server's look-up of this host's name, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
 
 def bind(kept_port: Optional[int], *, patience_s: float = 5.0) -> ContainerServer:
-    """On the port that was kept, for as long as it may only be slow to be freed; else a new one."""
+    """Bind the kept port, with patience for its release, else a new one."""
     deadline = time.monotonic() + patience_s
     while kept_port is not None:
         try:
@@ -147,7 +147,7 @@ class _ContainerHandler(BaseHTTPRequestHandler):
             return
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server has it
-        """Nothing: a heartbeat a minute and container would fill the log."""
+        """Log nothing: each container's heartbeats would fill the log."""
 
 
 def _locality(processor_id: str, host: str) -> Dict[str, str]:

@@ -1,4 +1,4 @@
-"""The job's token: alone in a file, or a secret of the Hadoop credentials of a container of YARN."""
+"""The job's token: alone in a file, or in the Hadoop credentials of a YARN container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAGIC = b"HDTS"
 def read_token(path: Path) -> str:
     """Return the token. Raises `ValueError` for credentials without it, and `OSError`.
 
-    Of credentials only version 0 (writable) is read: a secret is its alias and its value, each
+    Only version 0 (writable) of credentials is read: a secret is its alias and its value, each
     behind its length, which is one byte up to 112.
     """
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""How an incarnation ended, as `exit.json` says it."""
+"""The record of an incarnation's end, `exit.json`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HOW_WARDEN_GONE = "warden gone"
 
 
 def write_exit(directory: Path, *, how: str, why: str = "", status: Optional[int] = None) -> None:
-    """Written when every process of it is dead, or none ever existed.
+    """Record the end, once every process of the incarnation is dead or none ever existed.
 
-    `status` is the exit code, or 128 plus the signal; None when nobody could read it.
+    `status` is the exit code, or 128 plus the signal; None when no parent could read it.
     """
     write_json(
         directory / "exit.json",

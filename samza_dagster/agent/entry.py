@@ -1,8 +1,8 @@
-"""Where the one-file agent begins: it is the `__main__` that `samza-dagster agent build` packs.
+"""The entry of the one-file agent: the `__main__` that `samza-dagster agent build` packs.
 
-`--warden <directory> <descriptor> <descriptor>` makes it a warden; only an agent says that.
+`--warden <directory> <descriptor> <descriptor>` makes it a warden; only an agent passes that.
 `--hold` makes it a hold, in a container of the cluster's engine.
-What is written here is read by every Python 3, so that an old one is told what is missing.
+Every Python 3 can read this file, so that an old one reports what is missing.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> int:
-    """The exit code of the agent, the warden or the hold; 2 under a Python that is too old."""
+    """Run an agent, a warden or a hold; return its exit code, 2 under a Python that is too old."""
     if sys.version_info < (3, 8):
         sys.stderr.write(
             "agent: Python 3.8 or later is needed, this is {}\n".format(sys.version.split()[0])

@@ -1,6 +1,6 @@
 """Compare one live incarnation with the kernel and its record.
 
-The agent is the second killer here: it acts on a group whose warden is late, stopped or dead.
+The agent is the second killer: it acts where a warden is late, stopped or dead.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 # The warden is the first killer; the agent acts when it is this much too late.
 WARDEN_MARGIN_S = 2.0
-# Past SIGKILL, a process that still lives hangs in the kernel: say so.
+# A process that survives SIGKILL for this long hangs in the kernel: report it.
 GIVE_UP_S = 10.0
 LOOK_AGAIN_S = 0.2
 # The cluster's engine starts a hold within this time, files that it fetches included.
 WARDEN_WITHIN_S = 30.0
 
 _NEVER_STARTED = "the agent ended before it had started a warden"
-# A container forked but not written down was killed with its parent.
+# A container that was forked and not recorded died with its parent.
 _WARDEN_ENDED = "its warden ended before it had started the container"
 _STOPPED = "stopped before it was started"
 _NO_WARDEN = "no warden came within {:.0f} s: the cluster's engine started none, or it ended"
@@ -54,7 +54,7 @@ def examine(
 
     `lease_left_s` None is a lease that the agent doesn't know: its wardens may know one.
 
-    Kills what should be dead and isn't; its death is found by a later look.
+    Kills what should be dead and isn't; a later look finds its death.
     """
     if not found.read_processes():
         return _examine_launch(found, lease_left_s, now)
@@ -120,7 +120,7 @@ def _unawaited(
 def _kill_launching(
     found: HostedIncarnation, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
-    """Its warden has told of no container: one that it has forked all the same dies with it."""
+    """Kill a warden that has recorded no container; a container that it forked dies with it."""
     assert found.warden is not None
     why = _overdue(found, lease_left_s, now)
     if why is not None:
@@ -145,7 +145,7 @@ def _dead(found: HostedIncarnation, why: str) -> ProcessFinding:
 def _take_over(
     found: HostedIncarnation, container_dead: bool, now: float
 ) -> Optional[ProcessFinding]:
-    """The warden is gone without having written an end: kill what is left, then write it."""
+    """Kill what a dead warden left, then write the end that it didn't write."""
     assert found.warden is not None
     assert found.container is not None
     container, session = found.container.name, found.warden.name
@@ -156,13 +156,13 @@ def _take_over(
     why = "its warden was killed"
     try:
         found.write_end(HOW_WARDEN_GONE, why)
-    except OSError as error:  # it is dead all the same, as the next agent will see too
+    except OSError as error:  # it is dead, as the next agent will see too
         LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
     return _dead(found, why)
 
 
 def _hurry_warden(found: HostedIncarnation, now: float) -> None:
-    """The container is dead; its warden has a moment to write the end."""
+    """Give the warden of a dead container a moment to write the end, then kill it."""
     assert found.warden is not None
     if found.bury_by is None:
         found.bury_by = now + WARDEN_MARGIN_S
@@ -187,7 +187,7 @@ def _second_killer(
 
 
 def _overdue(found: HostedIncarnation, lease_left_s: Optional[float], now: float) -> Optional[str]:
-    """Why the agent kills now what its warden should have ended; None while that has time."""
+    """Return why the agent kills what its warden should have ended; None while that has time."""
     if lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S:
         return "the lease has ended"
     if found.kill_at is not None and found.kill_at <= now:

@@ -11,7 +11,7 @@ RECORD_VERSION = 1
 
 
 class RecordError(Exception):
-    """A record of this host that can't be understood; its text says which and why."""
+    """A record of this host that can't be understood; its text names the record and the reason."""
 
 
 class UnreadableFile(RecordError):
@@ -19,12 +19,12 @@ class UnreadableFile(RecordError):
 
 
 def write_json(path: Path, value: Dict[str, Any], *, durable: bool = False) -> None:
-    """Replaces `path` in one step, mode 0600; with `durable` it also survives a host crash."""
+    """Replace `path` in one step, mode 0600; with `durable` it also survives a host crash."""
     write_text(path, json.dumps(value), durable=durable)
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Replaces `path` in one step, mode 0600; `durable` as `write_json` has it."""
+    """Replace `path` in one step, mode 0600; `durable` as in `write_json`."""
     beside = path.with_name(".{}.{}".format(path.name, os.getpid()))
     descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -42,7 +42,7 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def read_json(path: Path) -> Optional[Dict[str, Any]]:
-    """The object in `path`; None when it is absent or no JSON object."""
+    """Return the object in `path`; None when it is absent or no JSON object."""
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -51,10 +51,10 @@ def read_json(path: Path) -> Optional[Dict[str, Any]]:
 
 
 def read_record(path: Path) -> Optional[Dict[str, Any]]:
-    """The object in `path`; None only when it is absent.
+    """Return the object in `path`; None only when it is absent.
 
-    What isn't understood must be neither adopted nor taken for absent. Raises `RecordError`
-    for a version that is more than one from ours, as `UnreadableFile` for what is no record.
+    An unknown record must be neither adopted nor taken for absent. Raises `RecordError` for a
+    version more than one away, and its subclass `UnreadableFile` for a file that is no record.
     """
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
 
 
 def unreadable(path: Path, seen: str) -> UnreadableFile:
-    """For `path`; `seen` is what is wrong with it."""
+    """Return the error for `path`; `seen` describes its content."""
     return UnreadableFile(
         "{}: a record that can't be read is never taken for absent: {}. Make it readable, or see "
         "that no process of it lives and remove it".format(path, seen)

@@ -23,7 +23,7 @@ class Gate:
         self._host = host
 
     def find(self, execution_id: str) -> Optional[HostedIncarnation]:
-        """The incarnation, or what is parked to become it: that one is ready, it asked."""
+        """Return the incarnation, or the parked one: its request shows that it is ready."""
         with self.changed:
             parked = self._roster.lot.find(execution_id)
             if parked is not None and not parked.ready:
@@ -32,24 +32,27 @@ class Gate:
             return parked or self._roster.incarnations.get(execution_id)
 
     def waits_for(self, found: HostedIncarnation) -> Optional[str]:
-        """Why its JobModel can't be released yet; None when it can."""
+        """Return why its JobModel can't be released yet; None when it can."""
         if found.parked:
             return "its start hasn't come"
         if found.container is None:
-            return "its process isn't known yet"  # nobody but its warden could end it
+            return "its process isn't known yet"  # its warden alone could end it
         if not self._lease.is_live():
             return "the host holds no live lease"
         return _blocked_by(found, self._roster.incarnations.values())
 
     def release_job_model(self, found: HostedIncarnation) -> str:
-        """From here on it owns its tasks: recorded before a byte is sent."""
+        """Return its JobModel; the release is recorded first, for it owns its tasks from then on."""
         if not found.released:
             found.mark(released=True)
             self._roster.tell()
         return found.job_model_json()
 
     def heartbeat(self, execution_id: str) -> bool:
-        """Return whether this incarnation should go on; the first call after the JobModel checks it in."""
+        """Return whether this incarnation should go on.
+
+        The first call after the JobModel checks it in.
+        """
         with self.changed:
             found = self._roster.incarnations.get(execution_id)
             if found is None or not found.is_live:
@@ -57,14 +60,14 @@ class Gate:
             if found.released and not found.checked_in:
                 try:
                     found.mark(checked_in=True)
-                except OSError as error:  # it works, and is checked in by its next heartbeat
+                except OSError as error:  # it works; its next heartbeat checks it in
                     LOG.warning("%s can't be recorded as checked in: %s", execution_id, error)
                 else:
                     self._roster.tell()
             return True
 
     def processor_hosts(self) -> Dict[str, str]:
-        """Processor → host, as `/locality` tells containers."""
+        """Return processor → host, as `/locality` serves it to containers."""
         with self.changed:
             return processor_hosts(self.locality, self._host, self._roster.incarnations.values())
 
@@ -72,7 +75,7 @@ class Gate:
 def _blocked_by(found: HostedIncarnation, others: Iterable[HostedIncarnation]) -> Optional[str]:
     """Return the store directory that a live incarnation of this host holds, or None when all are free.
 
-    Of two that were never released, the one that was started first goes first.
+    If two were never released, the one that was started first goes first.
     """
     for other in others:
         if other is found or not other.is_live:
@@ -87,7 +90,7 @@ def _blocked_by(found: HostedIncarnation, others: Iterable[HostedIncarnation]) -
 def processor_hosts(
     named: Mapping[str, str], host: str, incarnations: Iterable[HostedIncarnation]
 ) -> Dict[str, str]:
-    """Processor → host: the coordinator's word, and this host's own where it knows better."""
+    """Return processor → host by the coordinator, corrected by this host's own incarnations."""
     hosts = dict(named)
     hosts.update({i.processor_id: host for i in incarnations if i.checked_in and i.is_live})
     return hosts

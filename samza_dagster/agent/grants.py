@@ -34,7 +34,7 @@ class _Spare(NamedTuple):
 
 
 def read(path: Path, boot_id: str) -> Optional[Grant]:
-    """The grant that was written last; None where there is none of this boot."""
+    """Return the grant that was written last; None where there is none of this boot."""
     spares = _read_spares(path)  # first: a `grant.json` that came after makes them void
     text = _text(path)
     spare = _newest(spares, text)
@@ -42,7 +42,7 @@ def read(path: Path, boot_id: str) -> Optional[Grant]:
 
 
 def write(path: Path, grant: Grant) -> None:
-    """Makes `grant` the one that `read` gives; in place where there is no room to replace it.
+    """Write the grant for `read`; in place where there is no room to replace the file.
 
     Raises `OSError`, with what was there as it was, when neither can be done: the spare was
     never made, or its file system can't write in place (copy on write).
@@ -61,9 +61,9 @@ def _spare(path: Path) -> Path:
 
 
 def make_room(path: Path) -> None:
-    """Takes up the blocks of the spare, where it isn't there yet; logs when it can't.
+    """Create the spare with all of its blocks; log when that fails.
 
-    To be called as an agent starts: it waits for the disk, which no lease may.
+    Called as an agent starts: it waits for the disk, which no lease may.
     """
     spare = _spare(path)
     try:
@@ -149,7 +149,7 @@ def _text(path: Path) -> Optional[str]:
 
 
 class HeldLease:
-    """The grant in hand, which the wardens read; changed only under the agent's lock.
+    """The current grant, which the wardens read; changed only under the agent's lock.
 
     `grant` None is a lease that the agent doesn't know.
     """
@@ -161,14 +161,14 @@ class HeldLease:
         self._clocks = clocks
 
     def adopt(self) -> None:
-        """Takes up the grant of an earlier agent, and room for those to come."""
+        """Adopt the grant of an earlier agent, and make room for later ones."""
         make_room(self.file)
         self.grant = read(self.file, self._boot_id)
 
     def take(self, offered: Grant) -> Optional[Grant]:
-        """The grant as it follows the one in hand; None when that one ends later, and stays.
+        """Store and return the grant that follows the current one; None when that one ends later.
 
-        Raises `OSError`, with the one in hand as it was, when it can't be passed to the wardens.
+        Raises `OSError`, with the current one unchanged, when it can't be passed to the wardens.
         """
         chosen = longer(self.grant, offered, self._clocks())
         if chosen is self.grant:
@@ -179,9 +179,9 @@ class HeldLease:
         return taken
 
     def is_live(self) -> bool:
-        """Containers may live."""
+        """Return whether containers may live."""
         return self.grant is not None and self.grant.is_live(self._clocks())
 
     def left_s(self) -> Optional[float]:
-        """Seconds until it ends, 0 or less when it has; None when it isn't known."""
+        """Return the seconds until it ends, 0 or less when it has; None when it isn't known."""
         return None if self.grant is None else self.grant.remaining_s(self._clocks())

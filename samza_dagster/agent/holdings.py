@@ -26,17 +26,17 @@ class Holdings:
         self._roster = roster
 
     def adopt(self) -> None:
-        """Takes up what an earlier agent of this boot held.
+        """Adopt the reservations of an earlier agent of this boot.
 
         Raises `RecordError` for a record that isn't understood.
         """
         listed = self._read()
-        # Those of another boot were for processes that are gone, or never came.
+        # Reservations of another boot were for processes that are gone or never started.
         if listed is not None and listed.get("boot_id", self._boot_id) == self._boot_id:
             self.ledger = self.ledger.with_held(listed["held"])
 
     def put(self, ledger: ResourceLedger) -> None:
-        """This is the ledger from here on. Raises `OSError`, with the one before in force."""
+        """Replace the ledger. Raises `OSError`, with the earlier one in force."""
         if ledger != self.ledger:
             write_json(
                 self._directory / "reservations.json",
@@ -46,7 +46,7 @@ class Holdings:
             self._roster.tell()
 
     def bury(self, execution_id: str) -> None:
-        """Frees what a dead incarnation used; what can't be recorded is freed by a later look."""
+        """Free what a dead incarnation used; if that can't be recorded, a later look does it."""
         self._free(self.ledger.bury(execution_id))
 
     def take_back(self, started: Collection[str]) -> None:
@@ -59,11 +59,11 @@ class Holdings:
         self._free(ledger)
 
     def drop(self, request_id: str) -> None:
-        """Give back a reservation whose hold has ended; a failure is handled as by `bury`."""
+        """Give back a reservation after its hold has ended; a failure is handled as by `bury`."""
         self._free(self.ledger.release(request_id))
 
     def free_what_the_dead_used(self) -> None:
-        """And starts that came to nothing; as `bury` does."""
+        """Free what dead incarnations and failed starts used; a failure is handled as by `bury`."""
         ledger = self.ledger
         for reservation in self.ledger.held:
             user = reservation.execution_id

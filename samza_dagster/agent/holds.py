@@ -1,7 +1,7 @@
 """Containers of the cluster's engine (YARN) that hold resources, and become our wardens.
 
 A hold is a process that the engine started in a container of its own. It connects to the agent
-of its node, tells the engine's id of that container, and waits. When an incarnation is to run
+of its node, reports the engine's id of that container, and waits. When an incarnation is to run
 on these resources, the agent sends the incarnation's directory, and the same process becomes
 the warden: so the engine counts what the container uses, and can end it.
 
@@ -45,7 +45,7 @@ _AGENTLESS_S = 600.0
 
 @contextlib.contextmanager
 def _address(directory: Path) -> Generator[Tuple[str, int], None, None]:
-    """Name the socket below an opened directory, whose own path may be too long for a socket."""
+    """Name the socket below an opened directory: the full path may be too long for a socket."""
     descriptor = os.open(str(directory), os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield "/proc/self/fd/{}/{}".format(descriptor, SOCKET), descriptor
@@ -130,7 +130,7 @@ class Holds:
         return procfs.ProcessHandle(found.process)
 
     def look(self) -> None:
-        """Drop unused reservations whose hold stays away, and end the holds that aren't needed."""
+        """Drop unused reservations that no hold has joined, and end unneeded holds."""
         now, held = self._monotonic(), self._holdings.ledger.held
         parked = {each.hold for each in self._roster.lot.parked.values()}
         absent = {
@@ -260,7 +260,7 @@ def main(arguments: List[str]) -> int:
 
 
 def _was_parked(incarnation: Path) -> bool:
-    """Return whether its start hadn't come at its end, with which its record may have gone."""
+    """Return whether it ended before its start; its record may be gone."""
     marks = read_json(incarnation / "marks.json") or {}
     return bool(marks.get("parked")) or not (incarnation / "spec.json").exists()
 

@@ -21,7 +21,7 @@ _FIB_LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 
 
 def own_addresses(fib_trie: str, if_inet6: str) -> List[str]:
-    """Addresses that Samza could take, from `/proc/net/fib_trie` and `/proc/net/if_inet6`."""
+    """Return the addresses that Samza could take, from `/proc/net/fib_trie` and `/proc/net/if_inet6`."""
     found = list(dict.fromkeys(_FIB_LOCAL.findall(fib_trie)))
     for line in if_inet6.splitlines():
         digits = line.split()[0] if line.strip() else ""
@@ -32,13 +32,13 @@ def own_addresses(fib_trie: str, if_inet6: str) -> List[str]:
 
 
 def lines(host: str, machine: str, addresses: List[str]) -> List[str]:
-    """The file's lines; the reported name is alone on its addresses."""
+    """Return the file's lines; the reported name is alone on its addresses."""
     names = ["localhost"] if machine in (host, "localhost") else ["localhost", machine]
     return ["127.0.0.1 " + " ".join(names), *("{} {}".format(a, host) for a in addresses)]
 
 
 def write(path: Path, host: str) -> bool:
-    """Writes it for this machine; False when containers will report the machine's own name."""
+    """Write the file; return False when containers will report the machine's own name."""
     addresses = own_addresses(_read("/proc/net/fib_trie"), _read("/proc/net/if_inet6"))
     machine = os.uname().nodename
     write_text(path, "\n".join(lines(host, machine, addresses)) + "\n")

@@ -1,4 +1,4 @@
-"""A start of a container, as its directory records it.
+"""The record of one start of a container: its directory.
 
 The directory is the record: an execution id that has one is never started again.
 `spec.json` and `job_model.json` are written first, then `marks.json` as things happen to
@@ -87,10 +87,10 @@ class HostedIncarnation:
         parked: Optional[Dict[str, str]] = None,
         hold: Optional[str] = None,
     ) -> HostedIncarnation:
-        """Writes the record of a new one. `spec.json` comes last: without it there is none.
+        """Write the record of a new one. `spec.json` comes last: without it there is none.
 
         With `parked` (what of its start is known, kept in the spec) it waits for its start.
-        `hold` names the container of the cluster's engine whose process becomes its warden.
+        `hold` names the container of the cluster's engine that becomes its warden.
         """
         work = directory / WORK
         (directory / TEMPORARY).mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class HostedIncarnation:
 
     @classmethod
     def load(cls, directory: Path) -> Optional[HostedIncarnation]:
-        """Reads a record back; None for a directory whose record was never finished.
+        """Read a record back; None for a directory with an unfinished record.
 
         Raises `RecordError` for one of another version than this agent understands, as
         `UnreadableFile` for what can't be read at all.
@@ -140,17 +140,17 @@ class HostedIncarnation:
 
     @property
     def is_live(self) -> bool:
-        """A process of it exists or may still come to exist."""
+        """Return whether a process of it exists or may still appear."""
         return self.state in (LAUNCHING, RUNNING, STOPPING)
 
     def claim(self, job_model_json: str, sequence: int) -> None:
-        """Its start has come: from this record on it is started, in the order of starts."""
+        """Record the start of a parked one: from now on it counts, in the order of starts."""
         write_text(self.directory / "job_model.json", job_model_json)
         self.mark(sequence=sequence, parked=False)
         self.stale_at = None
 
     def mark(self, **changed: Any) -> None:
-        """Records what happened to it, before anybody, we ourselves included, can see that it did.
+        """Record what happens to it before any process, this one included, can see it.
 
         Raises `OSError` when that can't be written: then it hasn't happened.
         """
@@ -160,13 +160,15 @@ class HostedIncarnation:
             setattr(self, name, value)
 
     def job_model_json(self) -> str:
-        """The JobModel that is served to it alone."""
+        """Return the JobModel that is served to it alone."""
         return (self.directory / "job_model.json").read_text(encoding="utf-8")
 
     def read_processes(self) -> bool:
-        """Takes hold of warden and container once `warden.json` names them.
+        """Open handles of warden and container once `warden.json` names them.
 
-        Raises `UnreadableFile` for one that names nobody: what it ran may live.
+        Return whether it does.
+
+        Raises `UnreadableFile` for a file without names: its container may live.
         """
         if self.container is not None:
             return True
@@ -181,9 +183,9 @@ class HostedIncarnation:
         return True
 
     def take_claimant(self) -> Optional[ProcessHandle]:
-        """Takes hold of the warden that has the directory, which may not have its container yet.
+        """Open a handle of the directory's warden, which may not have its container yet.
 
-        For one that this agent didn't start, once `bar` has said that there is one.
+        For a warden that this agent didn't start, once `bar` has found it.
         """
         if self.warden is None:
             name = ProcessName.from_json(read_json(self.directory / "warden.lock"))
@@ -196,7 +198,7 @@ class HostedIncarnation:
         return read_json(self.directory / "exit.json")
 
     def bar(self, why: str) -> bool:
-        """Writes the end unless a warden has the directory; none ever runs it after that."""
+        """Write the end unless a warden has the directory; no warden runs it after that."""
         descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,17 +214,17 @@ class HostedIncarnation:
             os.close(descriptor)
 
     def write_end(self, how: str, why: str) -> None:
-        """The end as the agent saw it, when no warden was left to write it."""
+        """Write the end as the agent saw it, when no warden is left to do so."""
         write_exit(self.directory, how=how, why=why)
 
     def close(self) -> None:
-        """Lets go of the pidfds."""
+        """Close the pidfds."""
         for handle in (self.warden, self.container):
             if handle is not None:
                 handle.close()
 
     def forget(self) -> None:
-        """Removes the record. The spec goes first, so that a half-removed one isn't read back.
+        """Remove the record. The spec goes first, so that a half-removed one isn't read back.
 
         The log of one that failed by itself stays, one per processor: it says why.
         """
@@ -258,11 +260,11 @@ class HostedIncarnation:
 
 
 def load_all(directory: Path, *, clean: bool = False) -> List[HostedIncarnation]:
-    """Every record below an agent's directory, by name.
+    """Return every record below an agent's directory, by name.
 
     Left out are those that were never finished, since nothing was started, and those that can't
     be read if they are of an earlier boot, since nothing of them lives. Else raises `RecordError`.
-    `clean` removes them too: for who has the directory alone, as one may just be written.
+    `clean` removes them too; the caller must have the directory alone, as one may just be written.
     """
     found: List[HostedIncarnation] = []
     root = directory / "incarnations"
@@ -293,7 +295,7 @@ def _processes(path: Path) -> Optional[Tuple[ProcessName, ProcessName]]:
 
 
 def overlaps(one: FrozenSet[str], other: FrozenSet[str]) -> Optional[str]:
-    """A path of `one` that is a path of `other`, lies below it or above it; None if none does."""
+    """Return a path of `one` that equals, contains or lies below one of `other`, or None."""
     for mine in sorted(one):
         for theirs in other:
             if mine == theirs or mine.startswith(theirs + "/") or theirs.startswith(mine + "/"):

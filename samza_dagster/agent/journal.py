@@ -1,10 +1,10 @@
 """The identity of a directory's records: their id, and the boot that they are of.
 
-Who has another id knows nothing of what these hold. `journal.json` lasts as long as the directory. An agent that is started with another directory,
-with one that was emptied, or on another machine tells another id, so that what its records
-lack isn't taken for dead.
+`journal.json` lasts as long as the directory. An agent that starts with another directory, with
+an emptied one, or on another machine reports another id: its records don't cover these
+incarnations, so none that they lack is taken for dead.
 
-`boot.json`, for records that can't say it themselves, survives a power cut. An agent writes it
+`boot.json`, for records that don't name their boot, survives a power cut. An agent writes it
 once it has dealt with what an earlier boot left, before it starts anything in this one.
 """
 
@@ -18,7 +18,7 @@ from samza_dagster.agent.files import read_record, unreadable, write_json
 
 
 def identity(directory: Path) -> str:
-    """The id, made at the first call for a directory, before anything is started from it.
+    """Return the id, made at the first call for a directory, before anything is started from it.
 
     Raises `RecordError` for one that isn't understood.
     """

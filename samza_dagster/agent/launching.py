@@ -20,18 +20,18 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
 class HostDirectories(NamedTuple):
-    """Where containers of this host find themselves."""
+    """The directories of this host that containers use."""
 
     directory: Path
     state_dir: Path
     host: str
 
     def incarnation(self, execution_id: str) -> Path:
-        """The directory of one incarnation."""
+        """Return the directory of one incarnation."""
         return self.directory / "incarnations" / execution_id
 
     def fill(self, text: str, execution_id: str) -> str:
-        """Replaces the four placeholders; other braces stay."""
+        """Replace the four placeholders; other braces stay."""
         for word, value in (
             ("{agent_dir}", str(self.directory)),
             ("{state_dir}", str(self.state_dir)),
@@ -42,11 +42,11 @@ class HostDirectories(NamedTuple):
         return text
 
     def command(self, launch: Launch) -> Tuple[str, ...]:
-        """The program and its arguments, filled in."""
+        """Return the program and its arguments, filled in."""
         return tuple(self.fill(part, launch.execution_id) for part in launch.command)
 
     def environment(self, launch: Launch, coordinator_url: str) -> Dict[str, str]:
-        """The whole environment of the container; ours win over the launch's, but for TMPDIR."""
+        """Return the container's whole environment; ours overrides the launch's, but for TMPDIR."""
         made = {key: os.environ[key] for key in _PASSED_ON if key in os.environ}
         made["TMPDIR"] = str(self.incarnation(launch.execution_id) / TEMPORARY)
         for key, value in launch.environment.items():
@@ -57,7 +57,7 @@ class HostDirectories(NamedTuple):
 
 
 def spawn_warden(directory: Path, program: Program) -> Tuple["subprocess.Popen[bytes]", int]:
-    """A warden in a session of its own, and a descriptor that ends once it has its container.
+    """Start a warden in its own session; return it and a descriptor that ends with its fork.
 
     Raises `OSError` when no process can be started.
     """

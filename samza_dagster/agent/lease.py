@@ -1,4 +1,4 @@
-"""The lease of a host as a value: how long its containers may live without a new word."""
+"""The lease of a host as a value: how long its containers may live without a renewal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ class Now(NamedTuple):
 
 
 def read_clocks() -> Now:
-    """CLOCK_BOOTTIME goes on while the host sleeps; wall time is set right after a freeze."""
+    """Read both clocks.
+
+    CLOCK_BOOTTIME goes on while the host sleeps; wall time is corrected after a freeze.
+    """
     return Now(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
 
 
 class Grant(NamedTuple):
-    """A leader's word that containers may live for `lease_s` from the moment it was asked.
+    """A leader's grant: containers may live for `lease_s` from the moment of the request.
 
-    Of the two clocks the one that says more time has passed counts, so neither a
+    The clock that shows more elapsed time counts, so neither a
     suspended host nor a clock set back lengthens a lease. A clock set forward shortens it.
 
     `began_s`: when (CLOCK_BOOTTIME) the first of an unbroken row of grants was asked for, each
@@ -35,7 +38,7 @@ class Grant(NamedTuple):
     began_s: Optional[float] = None
 
     def remaining_s(self, now: Now) -> float:
-        """Seconds that are left, 0 or less when it has ended."""
+        """Return the seconds that are left, 0 or less when it has ended."""
         elapsed = max(now.boottime_s - self.asked.boottime_s, now.wall_s - self.asked.wall_s, 0.0)
         return self.lease_s - elapsed
 
@@ -57,7 +60,7 @@ class Grant(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Optional[Dict[str, Any]], boot_id: str) -> Optional[Grant]:
-        """None for a file that is absent, malformed or of another boot: no grant at all."""
+        """Parse a grant; None for a file that is absent, malformed or of another boot."""
         try:
             assert value is not None
             began_s = value.get("began_s")
@@ -73,21 +76,21 @@ class Grant(NamedTuple):
         return grant if grant.boot_id == boot_id else None
 
     def follows(self, earlier: Grant) -> bool:
-        """No moment was without a lease since `earlier`.
+        """Return whether no moment was without a lease since `earlier`.
 
-        What lived through one is ended although a lease came after: it may be replaced already.
+        A container that lived through such a moment is ended: it may be replaced already.
         """
         return None in (self.began_s, earlier.began_s) or self.began_s == earlier.began_s
 
     def after(self, held: Optional[Grant]) -> Grant:
-        """This one as it follows what was held when it was asked for."""
+        """Return this grant as the successor of the one held at its request."""
         if held is None or not held.is_live(self.asked):
             return self._replace(began_s=self.asked.boottime_s)
         return self._replace(began_s=held.began_s or held.asked.boottime_s)
 
 
 def longer(held: Optional[Grant], offered: Grant, now: Now) -> Grant:
-    """The grant that ends later; replies may come out of order. A newer leader's always wins."""
+    """Return the grant that ends later, as replies may overtake each other; a newer leader wins."""
     if held is None or offered.epoch > held.epoch:
         return offered
     if offered.epoch < held.epoch:

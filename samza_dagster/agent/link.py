@@ -38,11 +38,11 @@ _LONGEST_IDLE_S = 30.0
 
 
 class LinkError(Exception):
-    """The coordinator can't be reached, or what it said can't be used."""
+    """The coordinator can't be reached, or its reply can't be used."""
 
 
 class CoordinatorLink:
-    """Reports to whichever coordinator the URL file names, and does what it says."""
+    """The link to the coordinator that the URL file names: reports out, commands in."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class CoordinatorLink:
         self._losses = 0  # of the leader of that epoch
 
     def close(self) -> None:
-        """Ends both exchanges after the replies that they wait for."""
+        """End both exchanges after the replies that they wait for."""
         self._closing.set()
         with self._roster.changed:
             self._roster.changed.notify_all()
 
     def poll(self) -> None:
-        """The long poll, for the life of the agent."""
+        """Run the long poll, for the life of the agent."""
         self._repeat(lambda connection: self._exchange(connection, self._wait_s))
 
     def push(self) -> None:
-        """The short exchange, whenever a report would differ from the last one sent."""
+        """Send a report whenever it would differ from the last one sent."""
 
         def once(connection: _Connection) -> None:
             with self._roster.changed:
@@ -105,9 +105,9 @@ class CoordinatorLink:
         self._repeat(once)
 
     def watch_url(self) -> None:
-        """Gives up a wait for the answer of a coordinator that another one has replaced.
+        """Give up a wait for the answer of a coordinator that another one has replaced.
 
-        One that is frozen keeps its connections: only the file tells that it isn't the leader.
+        A frozen coordinator keeps its connections: only the file shows that it isn't the leader.
         """
         while not self._closing.wait(_LOOK_AT_URL_S):
             for connection in tuple(self._connections):
@@ -168,13 +168,15 @@ class CoordinatorLink:
         with self._roster.changed:
             try:
                 self._take(reply, asked)
-            except OSError as error:  # before any command of it was begun: all of it comes again
+            except OSError as error:
+                # No command of it was begun, so the coordinator repeats all of it.
                 raise LinkError(
                     "its reply can't be put on record: {}: {}".format(type(error).__name__, error)
                 ) from error
             self.heard_at = time.monotonic()
             self.syncs += 1
-            if (reply.epoch, reply.losses) != leader:  # it wasn't booked: said again at once
+            if (reply.epoch, reply.losses) != leader:
+                # The leader ignored this report: send it again now.
                 self._pushed = -1
                 self._roster.changed.notify_all()
                 return
@@ -189,7 +191,7 @@ class CoordinatorLink:
                 )
             )
         if reply.epoch == self.highest_epoch and reply.losses < self._losses:
-            # What it tells to start was taken back when the host was lost, and may run elsewhere.
+            # Its starts were withdrawn when the host was lost, and may run elsewhere.
             raise LinkError("an answer from before this host was counted as lost")
         if reply.epoch > self.highest_epoch:
             write_json(self._epoch_file, {"version": 1, "epoch": reply.epoch}, durable=True)
@@ -257,7 +259,7 @@ class _Connection:
         self._used_at = 0.0  # monotonic
 
     def post(self, body: Dict[str, Any], *, timeout_s: float) -> Any:
-        """The decoded answer; raises `LinkError`."""
+        """Post the body; return the decoded answer. Raises `LinkError`."""
         if time.monotonic() - self._used_at > _LONGEST_IDLE_S:
             self.close()
         try:
@@ -292,7 +294,7 @@ class _Connection:
         return self._http
 
     def give_up_if_moved(self) -> None:
-        """Ends the exchange in hand when the file names another URL; safe from any thread."""
+        """Break off the exchange when the file names another URL; safe from any thread."""
         connection = self._http
         sock = None if connection is None else connection.sock
         if sock is None:

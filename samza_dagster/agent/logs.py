@@ -1,4 +1,4 @@
-"""Log lines of a process, for people or as JSON, and the ids that tell which belong together.
+"""Log lines of a process, for people or as JSON, with the ids that connect them.
 
 The agent's own, and what coordinator and standalone processor log by: the standard library alone.
 """
@@ -20,9 +20,9 @@ _PROCESS: Dict[str, Any] = {}
 
 
 def log_as(form: str, ids: Mapping[str, Any], stream: Optional[TextIO] = None) -> None:
-    """From now on everything from INFO on goes to stderr (or `stream`), in one of `FORMATS`.
+    """Log everything from INFO on to stderr (or `stream`), in one of `FORMATS`.
 
-    Each line of JSON has the `ids`, which tell what this process is.
+    Each line of JSON has the `ids`, which identify this process.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setLevel(logging.INFO)

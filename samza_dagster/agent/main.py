@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: List[str]) -> int:
-    """Runs an agent until SIGTERM, or stops all that one has on record."""
+    """Run an agent until SIGTERM, or stops all that one has on record."""
     try:
         return _main(arguments)
     except RecordError as error:

@@ -1,4 +1,7 @@
-"""Metrics of a host's agent for Prometheus, at an address of its own; standalone processors use it, too."""
+"""Metrics of a host's agent for Prometheus, at an address of its own.
+
+Standalone processors use it, too.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Metric(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its samples."""
+        """Return the name of its samples."""
         return self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
@@ -58,7 +61,7 @@ class Seen(NamedTuple):
 def seen(
     supervisor: Supervisor, link: CoordinatorLink, monotonic: Callable[[], float] = time.monotonic
 ) -> Seen:
-    """The agent now."""
+    """Return the agent's state now."""
     with supervisor.roster.changed:
         return Seen(
             supervisor.holdings.ledger,
@@ -75,7 +78,7 @@ def seen(
 
 
 def metrics_of(look: Seen) -> List[Metric]:
-    """Every family, those without a sample too. Pure."""
+    """Return every family, those without a sample too. Pure."""
 
     def gauge(name: str, text: str, value: Optional[float]) -> Metric:
         return Metric(_PREFIX + name, "gauge", text, [] if value is None else [("", value)])
@@ -131,7 +134,10 @@ def metrics_of(look: Seen) -> List[Metric]:
 
 
 def render(labels: Dict[str, str], metrics: List[Metric]) -> bytes:
-    """The page in OpenMetrics text, where every sample has these labels; a family without a sample is left out."""
+    """Return the page in OpenMetrics text.
+
+    Every sample has these labels, empty families are left out.
+    """
     lines: List[str] = []
     shared = ['{}="{}"'.format(*each) for each in zip(labels, map(_escaped, labels.values()))]
     for metric in metrics:
@@ -163,7 +169,7 @@ def address_of(text: str) -> Tuple[str, int]:
 
 
 def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
-    """Serves the page where that can be: containers are served without it all the same."""
+    """Serve the page, or log why not: containers don't depend on it."""
     try:
         serve(address, page)
     except OSError as error:
@@ -171,7 +177,10 @@ def offer(address: Tuple[str, int], page: Callable[[], bytes]) -> None:
 
 
 def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPServer:
-    """Serves `page` at `/metrics` from a thread of its own. Raises `OSError` where nothing can listen."""
+    """Serve `page` at `/metrics` from a thread of its own.
+
+    Raises `OSError` where nothing can listen.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30
@@ -188,7 +197,7 @@ def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPS
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server has it
-            """Nothing: a scrape every few seconds would fill the log."""
+            """Log nothing: a scrape every few seconds would fill the log."""
 
     server = ThreadingHTTPServer(address, Handler)
     server.daemon_threads = True

@@ -30,7 +30,7 @@ _DEATH_S = 2.0
 
 
 def digest(launch: Launch) -> str:
-    """Equal for launches that are the same but for the JobModel, which is the start's."""
+    """Return a digest of all of a launch but its JobModel, which the start brings."""
     same = launch._replace(job_model_json="")
     return hashlib.sha256(json.dumps(same, sort_keys=True).encode("utf-8")).hexdigest()
 
@@ -46,7 +46,7 @@ class ParkingLot:
         return len(self.parked) < MOST_PARKED
 
     def find(self, execution_id: str) -> Optional[HostedIncarnation]:
-        """The parked one, unless it is being killed."""
+        """Return the parked one, unless it is being killed."""
         found = self.parked.get(execution_id)
         return None if found is None or found.stop_asked else found
 
@@ -59,7 +59,7 @@ class ParkingLot:
         ]
 
     def claimable(self, request_id: str, launch: Launch) -> Optional[HostedIncarnation]:
-        """The one that this start may use."""
+        """Return the one that this start may use."""
         found = self.find(launch.execution_id)
         fits = (
             found is not None
@@ -69,7 +69,7 @@ class ParkingLot:
         return found if fits else None
 
     def stale(self, now: float) -> List[HostedIncarnation]:
-        """Return parked incarnations whose start hasn't come in time; `now` is monotonic."""
+        """Return parked incarnations that have waited too long for a start; `now` is monotonic."""
         return [p for p in self.parked.values() if p.stale_at is not None and p.stale_at <= now]
 
     def to_json(self) -> List[Dict[str, Any]]:

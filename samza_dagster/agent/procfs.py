@@ -30,7 +30,10 @@ class Stat(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """A zombie holds no file, lock or memory: only its parent still has to read its status."""
+        """Return whether it has ended.
+
+        A zombie holds no file, lock or memory: only its parent still has to read its status.
+        """
         return self.state in ("Z", "X", "x")
 
 
@@ -42,19 +45,19 @@ class ProcessName(NamedTuple):
     boot_id: str
 
     def to_json(self) -> Dict[str, Any]:
-        """The three parts, as `from_json` reads them."""
+        """Return the three parts, as `from_json` reads them."""
         return {"pid": self.pid, "start_ticks": self.start_ticks, "boot_id": self.boot_id}
 
     @classmethod
     def from_json(cls, value: Any) -> Optional[ProcessName]:
-        """None for anything but the three parts."""
+        """Parse the three parts; None for anything else."""
         try:
             return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot_id"]))
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
     def is_alive(self) -> bool:
-        """The same process, of the same boot, and no zombie."""
+        """Return whether the same process of the same boot runs and is no zombie."""
         if self.boot_id != boot_id():
             return False
         seen = stat_of(self.pid)
@@ -62,12 +65,12 @@ class ProcessName(NamedTuple):
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot."""
+    """Return the kernel's id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def stat_of(pid: int) -> Optional[Stat]:
-    """None when there is no such process (any more)."""
+    """Read a process's state; None when there is no such process (any more)."""
     try:
         text = Path("/proc/{}/stat".format(pid)).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -78,13 +81,13 @@ def stat_of(pid: int) -> Optional[Stat]:
 
 
 def name_of(pid: int) -> Optional[ProcessName]:
-    """The process that has this pid now."""
+    """Return the process that has this pid now."""
     seen = stat_of(pid)
     return None if seen is None else ProcessName(pid, seen.start_ticks, boot_id())
 
 
 def all_processes() -> Iterator[Stat]:
-    """Every process, zombies included."""
+    """Yield every process, zombies included."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names alone, no Path per process
         if entry.isdigit():
             seen = stat_of(int(entry))
@@ -93,10 +96,10 @@ def all_processes() -> Iterator[Stat]:
 
 
 def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
-    """Living processes of the group that `leader` founded in the session that `session` did.
+    """Return the live processes of the group that `leader` founded in the session of `session`.
 
-    A number isn't given again while a group or session has it. So where a process that
-    started at another time has one of the two, ours has died out, and a stranger is left alone.
+    The kernel doesn't reuse a number while a group or session has it. If a process that started
+    at another time has one of the two, ours has died out, and the other is left alone.
     """
     if leader.boot_id != boot_id():
         return []
@@ -111,7 +114,7 @@ def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
 
 
 def kill_group(leader: ProcessName, session: ProcessName) -> None:
-    """Kills the whole group; nothing happens when none of it lives."""
+    """Kill the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, signal.SIGKILL)
@@ -130,7 +133,7 @@ class ProcessHandle:
         self._gone = False
 
     def is_dead(self) -> bool:
-        """The kernel says that all of its threads have ended."""
+        """Return whether all of its threads have ended by the kernel."""
         if not self._gone:
             if self.pidfd is None:
                 self._gone = not self.name.is_alive()
@@ -141,7 +144,7 @@ class ProcessHandle:
         return self._gone
 
     def send(self, number: int) -> None:
-        """Signals it, never another process with its pid."""
+        """Send it a signal, never another process with its pid."""
         if self.is_dead():
             return
         try:
@@ -168,7 +171,7 @@ class ProcessHandle:
         return True
 
     def close(self) -> None:
-        """Lets go of the pidfd."""
+        """Close the pidfd."""
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None
@@ -185,7 +188,7 @@ _NO_SUCH_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 
 
 def _open_pidfd(pid: int) -> Optional[int]:
-    """A pidfd of the process; None when there is none, or the kernel can't give one.
+    """Open a pidfd of the process; None when there is none, or the kernel can't give one.
 
     Raises `OSError` when the kernel refuses for any other reason: no file descriptors left.
     """

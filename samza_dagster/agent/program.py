@@ -2,7 +2,7 @@
 
 That file may be replaced, overwritten or removed under a running agent, which goes on as
 the version that it is: its modules are imported at the start, their source is at hand for
-tracebacks, and its wardens are started from a copy that nobody else can reach.
+tracebacks, and its wardens are started from a copy that no other process can reach.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from samza_dagster.agent import warden
 
 
 class Replaced(Exception):
-    """The one file changed while the agent started from it; its text says which."""
+    """The one file changed while the agent started from it; its text names the file."""
 
 
 class Program(NamedTuple):
-    """How Python is told to run a warden, and the descriptors that it inherits for that."""
+    """Python's arguments to run a warden, and the descriptors that it inherits for that."""
 
     arguments: Tuple[str, ...]
     descriptors: Tuple[int, ...] = ()
 
 
 def packaged() -> Program:
-    """A warden from the package tree."""
+    """Return the program of a warden from the package tree."""
     return Program((warden.__file__,))
 
 
 def archive() -> Optional[Path]:
-    """The one file; None when this runs from a package tree."""
+    """Return the one file; None when this runs from a package tree."""
     loader = globals().get("__loader__")
     return Path(loader.archive) if isinstance(loader, zipimporter) else None
 
 
 def of_wardens(directory: Path) -> Program:
-    """How this agent starts its wardens, for its whole life.
+    """Return the program by which this agent starts its wardens, for its whole life.
 
     From an archive they get a copy without a name on the disk of `directory`, which ends
     with the last process that holds it. Raises `Replaced` when that isn't whole.
@@ -67,7 +67,7 @@ def of_wardens(directory: Path) -> Program:
 
 
 def keep_source() -> None:
-    """Reads the lines that a traceback may show, while the archive is the one that runs.
+    """Read the lines that a traceback may show, while the archive is the one that runs.
 
     Later they would be read from whatever is in its place, and what writes the traceback
     would fail on that. Raises `Replaced` when it does so already.

@@ -1,7 +1,7 @@
 """The messages between agent and coordinator, as the agent's side sees them.
 
-The page `docs/reference/agent-protocol.md` is the rule. Unknown fields are ignored; a peer whose
-version is one away is understood, any other is refused.
+The page `docs/reference/agent-protocol.md` is the rule. Unknown fields are ignored. A version
+that is one away is understood; any other is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_COMMANDS = 10_000
 
 
 class ProtocolError(ValueError):
-    """A message that can't be used; its text says which part."""
+    """A message that can't be used; its text names the part."""
 
 
 class Launch(NamedTuple):
@@ -37,7 +37,9 @@ class Launch(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command; fields that its `kind` doesn't need are None. `about` are ids for lines of the log.
+    """A command; fields that its `kind` doesn't need are None.
+
+    `about` are ids for lines of the log.
 
     `hold` names the container of the cluster's engine that a `reserve` is about.
     """
@@ -73,7 +75,7 @@ def is_understood(version: Any) -> bool:
 
 
 def check_name(value: Any, field: str) -> str:
-    """A name that is safe as one part of a path and of a URL."""
+    """Return a name that is safe as one part of a path and of a URL, or raise `ProtocolError`."""
     if not isinstance(value, str) or not _SAFE_NAME.fullmatch(value):
         raise ProtocolError(
             "{}: {!r} has other characters than A-Z a-z 0-9 . _ -".format(field, value)
@@ -154,7 +156,7 @@ def _launch(value: Any, *, parked: bool) -> Launch:
 
 
 def _parked_launch(value: Any) -> Optional[Launch]:
-    """None as well for one that can't be used: the resource is held all the same."""
+    """Parse the launch of a reserve; None for an unusable one: the resource is held without it."""
     try:
         return None if value is None else _launch(value, parked=True)
     except ProtocolError:
@@ -168,7 +170,7 @@ def _command(value: Any) -> Command:
         about = tuple(sorted(_mapping(given.get("about", {}), "about").items()))
         return _known(ident, given)._replace(about=about)
     except ProtocolError as error:
-        # It alone is refused: the lease and the other commands of the reply still count.
+        # This command alone is refused: the lease and the other commands still count.
         return Command(ident, REFUSED, why=str(error))
 
 
@@ -197,7 +199,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
 
 
 def parse_reply(value: Any) -> Reply:
-    """Raises `ProtocolError` that names the first part that can't be used."""
+    """Parse a reply. Raises `ProtocolError` that names the first unusable part."""
     given = _object(value, "reply")
     if not is_understood(given.get("version")):
         raise ProtocolError(

@@ -1,4 +1,4 @@
-"""Memory and cores of one host: who holds how much. A value; the agent keeps it on disk."""
+"""Memory and cores of one host and their reservations. A value; the agent keeps it on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 
 class Reservation(NamedTuple):
-    """Held for a request, then used by the incarnation that was started with it.
+    """A reservation for a request, then for the incarnation that starts with it.
 
     `hold` is the cluster engine's id of the container that has these resources.
     """
@@ -27,22 +27,22 @@ class ResourceLedger(NamedTuple):
 
     @property
     def free_memory_mb(self) -> int:
-        """MiB that nobody holds."""
+        """The free MiB."""
         return self.memory_mb - sum(r.memory_mb for r in self.held)
 
     @property
     def free_cores(self) -> int:
-        """Cores that nobody holds."""
+        """The free cores."""
         return self.cores - sum(r.cores for r in self.held)
 
     def find(self, request_id: str) -> Optional[Reservation]:
-        """The reservation of a request."""
+        """Return the reservation of a request, or None."""
         return next((r for r in self.held if r.request_id == request_id), None)
 
     def refusal(
         self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
     ) -> Optional[str]:
-        """Why it can't be held, with what is free; None when it can or already is."""
+        """Return why it can't be reserved, with what is free; None when it can or already is."""
         for r in self.held:
             if r.request_id == request_id or (hold is not None and r.hold == hold):
                 if (r.request_id, r.hold) == (request_id, hold):
@@ -57,7 +57,7 @@ class ResourceLedger(NamedTuple):
         )
 
     def refusal_to_use(self, request_id: str) -> Optional[str]:
-        """Why no incarnation can start on it; None when one can."""
+        """Return why no incarnation can start on it; None when one can."""
         held = self.find(request_id)
         if held is None:
             return "no resource is held for request {}".format(request_id)
@@ -68,14 +68,14 @@ class ResourceLedger(NamedTuple):
     def reserve(
         self, request_id: str, memory_mb: int, cores: int, hold: Optional[str] = None
     ) -> ResourceLedger:
-        """Holds it; the same request again changes nothing. Ask `refusal` first."""
+        """Return the ledger with it; a repeated request changes nothing. Call `refusal` first."""
         if self.find(request_id) is not None:
             return self
         made = Reservation(request_id, memory_mb, cores, hold=hold)
         return self._replace(held=(*self.held, made))
 
     def use(self, request_id: str, execution_id: Optional[str]) -> ResourceLedger:
-        """Ties it to an incarnation, until that one's death; None takes that back."""
+        """Return the ledger with it tied to an incarnation until its death; None undoes that."""
         return self._replace(
             held=tuple(
                 r._replace(execution_id=execution_id) if r.request_id == request_id else r
@@ -84,7 +84,7 @@ class ResourceLedger(NamedTuple):
         )
 
     def release(self, request_id: str) -> ResourceLedger:
-        """Gives it back, unless an incarnation uses it."""
+        """Return the ledger without it, unless an incarnation uses it."""
         return self._replace(
             held=tuple(
                 r for r in self.held if r.request_id != request_id or r.execution_id is not None
@@ -92,7 +92,7 @@ class ResourceLedger(NamedTuple):
         )
 
     def bury(self, execution_id: str) -> ResourceLedger:
-        """Frees what a dead incarnation used."""
+        """Return the ledger without what a dead incarnation used."""
         return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
 
     def resources(self) -> Dict[str, int]:
@@ -105,7 +105,7 @@ class ResourceLedger(NamedTuple):
         }
 
     def to_json(self) -> List[Dict[str, Any]]:
-        """The reservations, as the sync and `reservations.json` hold them."""
+        """Return the reservations in the form of the sync and `reservations.json`."""
         return [
             {
                 "request_id": r.request_id,
@@ -118,7 +118,7 @@ class ResourceLedger(NamedTuple):
         ]
 
     def with_held(self, listed: List[Dict[str, Any]]) -> ResourceLedger:
-        """The ledger with the reservations that `to_json` listed."""
+        """Return the ledger with the reservations that `to_json` listed."""
         return self._replace(
             held=tuple(
                 Reservation(

@@ -10,7 +10,7 @@ from samza_dagster.agent.parking import ParkingLot
 
 
 class Roster:
-    """Every incarnation, and what is parked to become one.
+    """Every incarnation of the host, parked ones included.
 
     `changed` is the lock over them and over all that a report tells; it is notified, and
     `revision` grows, whenever a report would differ.
@@ -28,10 +28,10 @@ class Roster:
         return [found for found in everyone if found.is_live]
 
     def next_sequence(self) -> int:
-        """The place of the next start in the order of starts."""
+        """Return the place of the next start in the order of starts."""
         return 1 + max((i.sequence for i in self.incarnations.values()), default=0)
 
     def tell(self) -> None:
-        """A report would differ from here on."""
+        """Announce that a report would differ from now on."""
         self.revision += 1
         self.changed.notify_all()

@@ -2,7 +2,7 @@
 
 Samza keeps the stores of job `orders`, id `eu-1`, and of job `orders-eu`, id `1`, both in
 `orders-eu-1` below the state directory. The first that starts a container there is recorded
-as its owner, beside it; the other is refused, before its container reads what isn't its own.
+as its owner, beside it; the other is refused before its container reads foreign state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ENDING = ".owner.json"
 
 
 def refusal(state_dir: Path, launch: Launch) -> Optional[str]:
-    """Why a launch may not use its store directories; None when it may, which is recorded.
+    """Return why a launch may not use its store directories; None when it may, which is recorded.
 
-    A launch without stores, or whose JobModel names no job, uses none. Raises `OSError`.
+    A launch without stores, or with a JobModel that names no job, uses none. Raises `OSError`.
     """
     job = _job_of(launch.job_model_json)
     if job is None:
@@ -49,14 +49,14 @@ def _job_of(job_model_json: str) -> Optional[Tuple[str, str]]:
 
 
 def _claimed(path: Path, job: Tuple[str, str]) -> Tuple[str, str]:
-    """The owner on record, which is `job` from now on if there was none."""
+    """Return the recorded owner; record `job` if there is none."""
     owner = _owner(read_json(path))
     if owner is not None:
         return owner
     beside = path.with_name("{}.{}".format(path.name, os.getpid()))
     write_json(beside, {"version": 1, "job.name": job[0], "job.id": job[1]}, durable=True)
     try:
-        os.link(str(beside), str(path))  # of two agents that get here at once one is first
+        os.link(str(beside), str(path))  # one of two concurrent agents wins
     except FileExistsError:
         if _owner(read_json(path)) is None:  # torn, as by a power cut: it says nothing
             beside.replace(path)

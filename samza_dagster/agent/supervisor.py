@@ -1,6 +1,6 @@
-"""The incarnations of one host, as its coordinator commands them and is told of them.
+"""The incarnations of one host: commands of its coordinator, reports to it.
 
-Commands, what containers ask (`gate.py`) and what the kernel says (`watch.py`) come from
+Commands, containers' requests (`gate.py`) and the kernel's reports (`watch.py`) arrive on
 threads of their own; all share the lock of the `Roster`.
 """
 
@@ -78,7 +78,7 @@ class Supervisor:
     # Records of an earlier agent
 
     def adopt(self) -> None:
-        """Takes up what is on disk: the lease, the reservations, every incarnation.
+        """Adopt what is on disk: the lease, the reservations, every incarnation.
 
         Raises `RecordError` for a record that isn't understood.
         """
@@ -110,11 +110,11 @@ class Supervisor:
         launch: Optional[Launch] = None,
         hold: Optional[str] = None,
     ) -> CommandOutcome:
-        """Holds memory and cores, or refuses with what is free.
+        """Reserve memory and cores, or refuse with what is free.
 
         With `launch` the container to come is parked, when there is room for one more. With
-        `hold`, a container of the cluster's engine, its process becomes the warden of what is
-        started there.
+        `hold`, a container of the cluster's engine, that container's process becomes the warden
+        of the incarnation that starts there.
         """
         with self.roster.changed:
             why = self.holdings.ledger.refusal(request_id, memory_mb, cores, hold)
@@ -128,7 +128,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def release(self, request_id: str) -> CommandOutcome:
-        """Gives back what no incarnation uses; unknown requests are no error."""
+        """Give back what no incarnation uses; unknown requests are no error."""
         with self.roster.changed:
             for parked in self.roster.lot.of_request(request_id):
                 self.watch.discard(parked, "its reservation was given back")
@@ -137,7 +137,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def start(self, request_id: str, launch: Launch) -> CommandOutcome:
-        """Starts an incarnation once in its life; a second time changes nothing.
+        """Start an incarnation once in its life; a second time changes nothing.
 
         One that is parked by the same launch is given this JobModel, any other is killed first.
         Refused where its store directories are another job's.
@@ -165,7 +165,7 @@ class Supervisor:
             if parked is not None:
                 self._claim(parked, launch.job_model_json)
             started = self._create(request_id, launch) if parked is None else lot.take(execution_id)
-            started.warden_by = None  # its hold has the whole time anew
+            started.warden_by = None  # its hold gets the whole time again
             self.roster.incarnations[execution_id] = started
             LOG.info("%s starts%s", execution_id, "" if parked is None else ", parked until now")
             if parked is None:
@@ -174,10 +174,10 @@ class Supervisor:
             return CommandOutcome(True)
 
     def stop(self, execution_id: str) -> CommandOutcome:
-        """Begins to stop; its death shows in the report. Not ok when there is no record of it."""
+        """Begin to stop it; the report shows its death. Not ok when there is no record of it."""
         with self.roster.changed:
             parked = self.roster.lot.find(execution_id)
-            if parked is not None:  # nobody was ever told that it is there
+            if parked is not None:  # it was never reported
                 self.watch.discard(parked, "it was stopped before its start came")
             found = self.roster.incarnations.get(execution_id)
             if found is None:
@@ -193,7 +193,7 @@ class Supervisor:
             return CommandOutcome(True)
 
     def forget(self, execution_id: str) -> CommandOutcome:
-        """Drops the record of a dead incarnation; refuses for a live one."""
+        """Drop the record of a dead incarnation; refuse for a live one."""
         with self.roster.changed:
             found = self.roster.incarnations.get(execution_id)
             if found is not None:
@@ -206,10 +206,10 @@ class Supervisor:
             return CommandOutcome(True)
 
     def hold_lease(self, grant: Grant) -> None:
-        """Takes a grant and passes it to the wardens, unless the one in hand ends later.
+        """Take a grant and pass it to the wardens, unless the current one ends later.
 
-        What lived through the end of the one in hand is killed, by its warden or by us.
-        Raises `OSError`, with the one in hand as it was, when it can't be passed on.
+        The warden or the agent kills a container that lived through the current one's end.
+        Raises `OSError`, with the current grant unchanged, when it can't be passed on.
         """
         with self.roster.changed:
             held, taken = self.lease.grant, self.lease.take(grant)
@@ -219,10 +219,10 @@ class Supervisor:
                 self.watch.kill_survivors()
             self.roster.changed.notify_all()
 
-    # What the coordinator is told
+    # Reports to the coordinator
 
     def report(self) -> Dict[str, Any]:
-        """Resources, reservations and every incarnation in the journal."""
+        """Return resources, reservations and every incarnation in the journal."""
         with self.roster.changed:
             return {
                 "resources": self.holdings.ledger.resources(),

@@ -1,4 +1,4 @@
-"""How the watch sleeps: until a process ends, somebody calls, or the time is up."""
+"""The watch's sleep: until a process ends, a call arrives, or the time is up."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class WakeUp:
         self._once: Set[int] = set()
 
     def call(self) -> None:
-        """Ends the sleep, or the next one."""
+        """End the sleep, or the next one."""
         with contextlib.suppress(BlockingIOError):  # full: it has reason enough to wake
             os.write(self._mouth, b"x")
 
     def watch_once(self, descriptor: int) -> None:
-        """Wakes at this descriptor's end, and closes it then."""
+        """Wake at this descriptor's end, and close it then."""
         self._once.add(descriptor)
 
     def prepare(self, pidfds: Iterable[int]) -> select.poll:
@@ -40,8 +40,8 @@ class WakeUp:
         return poller
 
     def sleep(self, poller: select.poll, seconds: float) -> None:
-        """At most so long."""
-        # Rounded up: who wakes before a deadline looks in vain.
+        """Sleep for `seconds` at most."""
+        # Rounded up: a look before a deadline finds nothing.
         for descriptor, _ in poller.poll(max(1, math.ceil(seconds * 1000))):
             if descriptor in self._once:
                 self._once.remove(descriptor)
@@ -67,7 +67,7 @@ def sleep_s(
     looked_at: float,
     now: float,
 ) -> float:
-    """Seconds until a deadline, the end of the lease, or another look at what has no pidfd.
+    """Return the seconds until a deadline, the lease's end, or a look at what has no pidfd.
 
     `looked_at` is when the last look began, monotonic as `now` and an incarnation's deadlines
     are: a deadline between the two was ahead for that look, and is due at once.
@@ -75,7 +75,7 @@ def sleep_s(
     sleep = _LONGEST_SLEEP_S
     for found in live:
         for deadline in (found.kill_at, found.give_up_at, found.bury_by, found.stale_at):
-            # One that was past by then has been acted on; it must not end every sleep after that.
+            # A deadline before that look has been acted on; it must not end every later sleep.
             if deadline is not None and deadline > looked_at:
                 sleep = min(sleep, max(deadline - now, 0.0))
         handles = [h for h in (found.warden, found.container) if h is not None]

@@ -1,12 +1,12 @@
-"""Parent of one container: holds its lease, kills its group, says how it ended.
+"""Parent of one container: holds its lease, kills its group, records its end.
 
 Run as `python -I warden.py <incarnation directory> [<ready descriptor> [<descriptor>…]]`,
 leader of its own session, single-threaded (the kernel ties a parent-death signal to a
 thread). It keeps the further descriptors open; its container gets none of them.
 
-In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with
-its own name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it and
-every process of its group are dead. A directory that has an `exit.json` never runs again.
+In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with its own
+name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it
+and every process of its group are dead. A directory that has an `exit.json` never runs again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from samza_dagster.version import __version__
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# A wall clock set forward, as after a freeze, shortens a lease, and no timer tells: look this often.
+# A wall clock set forward, as after a freeze, shortens a lease without a timer: look this often.
 _LONGEST_SLEEP_S = 1.0
 
 
@@ -64,7 +64,7 @@ class Warden:
         self._wake, self._wake_write = os.pipe()
 
     def run(self, ready: Optional[int]) -> int:
-        """Live as long as the container; return its exit status, 3 or 4 if it was never started."""
+        """Run the container to its end; return its exit status, 3 or 4 if it was never started."""
         self._listen()
         if not self._claim():
             return 3
@@ -91,16 +91,17 @@ class Warden:
         signal.signal(signal.SIGCHLD, _only_wake)
         for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(ignored, signal.SIG_IGN)
-        # Orphans of the container come to us, so that their deaths are seen.
+        # The kernel gives this process the container's orphans, so that it sees their deaths.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def _on_term(self, *_: object) -> None:
         self.stop_asked = True
 
     def _claim(self) -> bool:
-        """Only one warden ever runs a directory, and none after its end was written.
+        """Claim the directory: one warden ever runs it, and none after its end was written.
 
-        Our name stands in the claim before we fork: an agent that didn't start us can end us.
+        The claim contains this process's name before the fork: an agent that didn't start it can
+        end it.
         """
         descriptor = os.open(str(self.directory / "warden.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -110,7 +111,7 @@ class Warden:
         if (self.directory / "exit.json").exists():
             return False
         me = procfs.name_of(os.getpid())
-        assert me is not None  # we run
+        assert me is not None  # this process runs
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(me.to_json()).encode("ascii"))
         return True
@@ -120,7 +121,7 @@ class Warden:
         return 4
 
     def _fork(self) -> Optional[str]:
-        """Starts the container; the reason when its program can't be executed."""
+        """Start the container; return the reason when its program can't be executed."""
         read_end, tell = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -136,7 +137,7 @@ class Warden:
         return None
 
     def _become_container(self, tell: int, parent: int) -> NoReturn:
-        """In the child: own group, dies with the warden, then the program. Never returns."""
+        """Make the child a group that dies with the warden, then the program. Never returns."""
         try:
             os.setpgid(0, 0)
             self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -171,7 +172,7 @@ class Warden:
     def _tell(self, ready: Optional[int]) -> None:
         me = procfs.name_of(os.getpid())
         container = procfs.name_of(self.child)
-        assert me is not None  # we run
+        assert me is not None  # this process runs
         assert container is not None  # our own child, not reaped
         write_json(
             self.directory / "warden.json",
@@ -186,17 +187,17 @@ class Warden:
             os.close(ready)
 
     def _remaining_s(self) -> float:
-        """Reads the grant's file only when the one in hand has ended: renewals cost nothing."""
+        """Return what is left of the lease; read the file only once the known grant has ended."""
         now = read_clocks()
         if self.grant is None or not self.grant.is_live(now):
             found = grants.read(Path(self.spec["grant_file"]), self.boot_id)
             if self.grant is not None and found is not None and not found.follows(self.grant):
-                return 0.0  # we, and the agent, were frozen at the end of the lease
+                return 0.0  # warden and agent were frozen at the end of the lease
             self.grant = found
         return 0.0 if self.grant is None else self.grant.remaining_s(now)
 
     def _watch(self) -> None:
-        """Until the container itself is dead."""
+        """Watch until the container itself is dead."""
         while True:
             if self._exited():
                 return
@@ -229,24 +230,24 @@ class Warden:
             pass
 
     def _exited(self) -> bool:
-        # The zombie stays: as long as it does, nobody else can get its pid and group.
+        # The zombie stays: as long as it does, no other process can get its pid and group.
         seen = os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         return seen is not None
 
     def _reap_orphans(self) -> None:
-        """While the container lives: once it is dead the kernel names it alone.
+        """Reap orphans while the container lives: once it is dead the kernel names it alone.
 
-        Asks the kernel, not `/proc`: that would cost a read for each process of the host, each
-        second, in each of its wardens.
+        It asks the kernel: `/proc` would cost each warden a read for each process of the host,
+        each second.
         """
         while True:
             dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if dead is None or dead.si_pid == self.child:  # whose status stays, as above
+            if dead is None or dead.si_pid == self.child:  # its status stays, as above
                 return
             os.waitpid(dead.si_pid, os.WNOHANG)
 
     def _bury(self) -> int:
-        """Kills what is left of the group, waits until nothing is, writes the end."""
+        """Kill the rest of the group, wait for its death, write the end; return the exit status."""
         me = os.getpid()
         while True:
             left = [
@@ -279,11 +280,11 @@ class Warden:
 
 
 def _only_wake(*_: object) -> None:
-    """A handler must exist for the wake-up pipe to be written."""
+    """Do nothing: without a handler the kernel writes no wake-up pipe."""
 
 
 def main(arguments: List[str]) -> int:
-    """Exit codes: the container's exit status, 3 another warden has it, 4 never started."""
+    """Run a warden; return the container's exit status, 3 another warden has it, 4 never started."""
     inherited = [int(argument) for argument in arguments[1:]]
     for descriptor in inherited:
         os.set_inheritable(descriptor, False)  # the container must not hold it open

@@ -33,7 +33,10 @@ def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
 
 
 class IncarnationWatch:
-    """The watch of a host's incarnations. `run` has a thread and takes the lock; the rest needs it held."""
+    """The watch of a host's incarnations.
+
+    `run` has a thread and takes the lock; the rest needs it held.
+    """
 
     def __init__(
         self,
@@ -54,13 +57,13 @@ class IncarnationWatch:
         self._holds = holds
         holds.on_change = self.wake
         self._monotonic = monotonic
-        # How many have ended, by whether that was asked for; since this process began.
+        # Ended incarnations, by whether a stop was requested; since this process began.
         self.ended: Dict[bool, int] = {}
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Looks whenever the kernel says that something ended, or a deadline passes."""
+        """Look whenever the kernel reports an end, or a deadline passes."""
         while not stopping():
             with self._roster.changed:
                 looked_at = self._monotonic()
@@ -80,11 +83,11 @@ class IncarnationWatch:
             self._wakeup.sleep(poller, timeout)
 
     def wake(self) -> None:
-        """Makes `run` look now; from any thread or signal handler, with or without the lock."""
+        """Make `run` look now; from any thread or signal handler, with or without the lock."""
         self._wakeup.call()
 
     def look(self, found: HostedIncarnation) -> None:
-        """Takes what the kernel and its record say of one that is live."""
+        """Compare a live incarnation with the kernel and its record; act on the difference."""
         ids = {"execution": found.execution_id, "processor": found.processor_id}
         with about(**ids), _looked_at_again(found):
             self._hand_over(found)
@@ -112,7 +115,7 @@ class IncarnationWatch:
         self.wake()
 
     def stop(self, found: HostedIncarnation) -> None:
-        """Asks its warden to end it, and sees to its end when that is late."""
+        """Make its warden end it, and kill it when that is late."""
         if found.state == inc.RUNNING:
             found.state = inc.STOPPING
         found.kill_at = self._monotonic() + found.stop_grace_s + WARDEN_MARGIN_S
@@ -123,7 +126,7 @@ class IncarnationWatch:
         self.wake()
 
     def discard(self, found: HostedIncarnation, why: str) -> None:
-        """Kills one that is parked; raises as `parking.discard` does."""
+        """Kill a parked one; raises as `parking.discard` does."""
         try:
             parking.discard(found, self._monotonic(), why)
         finally:
@@ -131,14 +134,14 @@ class IncarnationWatch:
             self.wake()
 
     def kill_survivors(self) -> None:
-        """A lease has ended: what lives is killed, unless its warden does so first."""
+        """Kill what lives after the lease's end, unless its warden does so first."""
         for found in self._roster.live():
             if found.container is not None and found.kill_at is None:
                 found.kill_at = self._monotonic() + WARDEN_MARGIN_S
         self.wake()
 
     def _hand_over(self, found: HostedIncarnation) -> None:
-        """Make its hold its warden once that waits here, unless it has or had one."""
+        """Make its hold its warden once the hold waits here, unless it has or had one."""
         if found.hold is None or found.warden is not None or found.stop_asked:
             return
         if not found.read_processes() and found.read_end() is None:

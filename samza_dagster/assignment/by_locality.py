@@ -1,4 +1,4 @@
-"""Our own grouper: tasks stay where their state is, for as long as that is even."""
+"""Our own grouper: tasks stay with their state as long as the loads are even."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ def by_locality(
     actives_only: Set[str] = frozenset(),
     placed: Mapping[str, str] = NOBODY,
 ) -> dict[str, ContainerModel]:
-    """First the actives, then with these in place the standbys, each by these aims in this order.
+    """Group the actives, then the standbys around them, each by these aims in this order.
 
     - Legality: two copies of a task are never at one location. A standby for which no location
       is left has no container.
-    - A task that is pinned to a location with processors is at one of them; a standby only where its
-      active isn't. No active leaves its location for the one to which its standby is pinned.
+    - A task that is pinned to a location with processors is at one of them; a standby only where
+      its active isn't. No active leaves its location for the one to which its standby is pinned.
     - Fewest tasks started without their standby: an active that is to have standbys starts where
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor, of standbys nearly so where a task has two or more; a task that moves
-      stays at the location where possible, or goes to a processor that had it formerly.
+    - Fewest moves from the previous processor, nearly so for standbys where a task has two or more.
+      A copy that moves stays at its location where possible, or goes to a processor that had it
+      formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
-    Processors in `actives_only` get no standbys, so an active may start there without one. `placed` are actives
-    that another grouper has placed, by task name: they are there.
+    Processors in `actives_only` get no standbys, so an active may start there without one. `placed`
+    are actives that another grouper has placed, by task name: they are there.
     """
     group = _Group(task_locality, processor_locality, weights, actives_only, placed)
     by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}
@@ -110,7 +111,7 @@ class _Group:
         self._standby_locations = set(self.of_standbys) - {_NOWHERE}
 
     def active(self, name: str, standbys: Sequence[str]) -> Copy:
-        """An active; one that is to have standbys starts where a copy of it was, if one is left."""
+        """Place an active; with standbys to come, it starts where a copy of it was, if one is left."""
         weight = self._weights.get(name, 1)
         if name in self._placed:
             there = [self._number[self._placed[name]]]
@@ -121,7 +122,7 @@ class _Group:
             return Copy(name, weight, homes, near, allowed=homes)
         if pin is not None:
             return self._held(Copy(name, weight, homes), pin)
-        # What is left of a standby that nobody has now is as old as what a former processor has.
+        # The state of a standby without a processor is as old as that of a former processor.
         had = [each for each in standbys if self._is_had(each)] if self._is_had(name) else standbys
         warm = {self._last(each)[1] for each in had} or {near for _ in standbys}
         allowed = None
@@ -180,10 +181,10 @@ class _Group:
         return copies
 
     def apart(self, actives: Sequence[Copy], standbys: Sequence[Sequence[Copy]]) -> list[Copy]:
-        """The standbys in an order in which new ones of a processor's tasks go to many others.
+        """Return the standbys in an order that spreads those of one processor over many others.
 
-        Then its death is many others' work: the first task of each processor has its standby on
-        the next one, the second on the one after that, and so on.
+        Then many others share the work after its death: the first task of each processor has its
+        standby on the next one, the second on the one after that, and so on.
         """
         others = max(1, len(self.processors) - 1)
         ranks = Counter[int]()
@@ -197,7 +198,7 @@ class _Group:
         return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
 
     def _is_had(self, name: str) -> bool:
-        """Some processor has it by the newest assignment."""
+        """Return whether a processor has it by the newest assignment."""
         known = self._task_locality.get(name)
         return known is not None and known.processor_id != ""
 
@@ -206,24 +207,24 @@ class _Group:
         return known is not None and known.stays
 
     def _former(self, name: str) -> list[int]:
-        """The processors that had it formerly and are there, newest first."""
+        """Return the present processors that had it formerly, newest first."""
         known = self._task_locality.get(name)
         former = () if known is None else known.former
         return [self._number[each] for each in former if each in self._number]
 
     def _pin(self, name: str) -> int | None:
-        """The location to which a task is pinned, if that has processors."""
+        """Return the location to which a task is pinned, if that has processors."""
         known = self._task_locality.get(name)
         return None if known is None else self._location.get(known.pinned_to)
 
     def _held(self, copy: Copy, location: int, but: Set[int] = frozenset()) -> Copy:
-        """The copy held at a location: where it was, else the processor there with the fewest tasks."""
+        """Keep the copy at a location: where it was, else the processor there with the fewest tasks."""
         allowed = [each for each in self._members[location] if each not in but]
         homes = [home for home in copy.homes if home in allowed]
         return replace(copy, homes=homes, near=location, allowed=allowed)
 
     def _last(self, name: str) -> tuple[Sequence[int], int | None]:
-        """The previous processor, if it is there with the state, and the previous location, if any processor is."""
+        """Return the previous processor if it is there with the state, and the previous location if in use."""
         known = self._task_locality.get(name)
         if known is None:
             return (), None

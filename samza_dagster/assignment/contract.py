@@ -12,12 +12,12 @@ from samza_dagster.model.naming import ANY_HOST
 
 @dataclass(frozen=True)
 class TaskLocality:
-    """Where a task, active or standby, ran last and so has its state.
+    """The place where a task, active or standby, ran last and so has its state.
 
-    What isn't known is `""` for the processor and `ANY_HOST` for the location. `pinned_to` is the
-    location where somebody wants it, wherever it ran; `ANY_HOST` for most. `stays`: it is to keep its
-    processor, if that is there with the state. `former` are processors that had it before that one, newest first:
-    they are preferred to others that haven't its state either.
+    Unknown is `""` for the processor and `ANY_HOST` for the location. `pinned_to` is the location
+    that a request has set, wherever it ran; `ANY_HOST` for most. `stays`: it is to keep its
+    processor, if that is there with the state. `former` are processors that had it before that one,
+    newest first: they are preferred to others that haven't its state either.
     """
 
     processor_id: str = ""
@@ -28,16 +28,16 @@ class TaskLocality:
 
 
 class Grouper(Protocol):
-    """Gives each processor its tasks; pure, and indifferent to the order of what it is given (but for one of
-    Samza's, `by_container_ids`, where it deals in turn).
+    """A pure function that gives each processor its tasks, whatever the order of its input.
+
+    Only Samza's `by_container_ids` depends on the order, where it deals in turn.
 
     `tasks` may have standbys among them (a standalone group's; a cluster gives each container
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
-    last: a task that isn't in it is new. Whether it follows pins is the grouper's own decision;
-    a caller that pins checks the result. `processor_locality` is processor id → location, or
-    `ANY_HOST` where that isn't known. A processor without a task has no container.
-    Where processors may have no standby tasks, as Samza's own in a group with ours, and there are some, it
-    is given their ids as `actives_only`.
+    last: a task that isn't in it is new. The grouper may ignore pins; the caller checks the result.
+    `processor_locality` is processor id → location, or `ANY_HOST` where that isn't known. A
+    processor without a task has no container. Where processors may have no standby tasks, as
+    Samza's own in a group with ours, and there are some, it is given their ids as `actives_only`.
     """
 
     def __call__(
@@ -46,12 +46,12 @@ class Grouper(Protocol):
         task_locality: Mapping[str, TaskLocality],
         processor_locality: Mapping[str, str],
     ) -> Mapping[str, ContainerModel]:
-        """Processor id → container."""
+        """Return processor id → container."""
         ...
 
 
 def in_order(processor_ids: Iterable[str]) -> list[str]:
-    """Numbers by their value, before other ids by name."""
+    """Sort numbers by their value, before other ids by name."""
     return sorted(
         processor_ids, key=lambda each: (not _is_number(each), len(each) * _is_number(each), each)
     )
@@ -64,7 +64,7 @@ def _is_number(processor_id: str) -> bool:
 def containers_of(
     tasks: Mapping[str, Iterable[TaskModel]], processor_locality: Mapping[str, str]
 ) -> dict[str, ContainerModel]:
-    """The containers of processors that have tasks, each with its tasks by name."""
+    """Return the containers of processors that have tasks, each with its tasks by name."""
     found: dict[str, ContainerModel] = {}
     for processor_id in in_order(tasks):
         own = {task.task_name: task for task in sorted(tasks[processor_id], key=task_name)}
@@ -79,5 +79,5 @@ def containers_of(
 
 
 def task_name(task: TaskModel) -> str:
-    """The order in which Samza deals tasks."""
+    """Return the key of the order in which Samza deals tasks."""
     return task.task_name

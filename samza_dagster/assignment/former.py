@@ -10,10 +10,10 @@ from samza_dagster.model.naming import active_task_of
 def former_processors(
     history: Sequence[Mapping[str, str]],
 ) -> Callable[[str, str], tuple[str, ...]]:
-    """Task and its processor → others that had it by the newest of the older versions that gave them tasks.
+    """Return task and processor → others that had the task, each by its newest older version.
 
-    A processor that was away and is back has their state, if not the newest: for an active if it had the
-    active, for a standby if it had any copy.
+    A processor that is back after an absence has old state: of an active that it had, or of any
+    copy of a standby.
     """
     had: dict[tuple[str, bool], list[str]] = {}
     seen: set[tuple[str, bool]] = set()

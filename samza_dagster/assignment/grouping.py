@@ -1,4 +1,4 @@
-"""Tasks to containers by any grouper: what goes in and what comes out is checked here, for all of them."""
+"""Tasks to containers by any grouper, with checks of input and output for all of them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def group(
     *,
     actives_only: Set[str] = frozenset(),
 ) -> Mapping[str, ContainerModel]:
-    """Processor id → container, by the grouper; read-only. `actives_only` are processors that get no standby.
+    """Return processor id → container by the grouper; processors in `actives_only` get no standby.
 
-    Of Samza's groupers, which know none, standbys are placed by `by_locality`, around the actives. A standby that can't
-    be placed legally is in none: `unplaced` names those.
-    Raises `InvalidInput` that names the field for no task, no processor, an id twice, a processor
-    with an empty id or location, and `ActionFailed` for what a grouper may not give.
+    Of Samza's groupers, which know none, standbys are placed by `by_locality`, around the actives.
+    A standby that can't be placed legally is in none: `unplaced` names those. Raises `InvalidInput`
+    that names the field for no task, no processor, an id twice, a processor with an empty id or
+    location, and `ActionFailed` for what a grouper may not give.
     """
     given = tuple(tasks)
     _require_usable(given, processor_locality)
@@ -71,7 +71,7 @@ def as_before(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
 ) -> dict[str, ContainerModel]:
-    """The grouper of what runs already: each task at the processor where it ran last."""
+    """Group each task to the processor where it ran last: the grouper of a running job."""
     own: dict[str, list[TaskModel]] = {}
     for task in tasks:
         own.setdefault(task_locality[task.task_name].processor_id, []).append(task)
@@ -81,16 +81,16 @@ def as_before(
 def unplaced(
     tasks: Iterable[TaskModel], containers: Mapping[str, ContainerModel]
 ) -> tuple[str, ...]:
-    """The standby tasks that no container has, by name: there are too few locations for them."""
+    """Return the standby tasks without a container, by name: there are too few locations."""
     placed = {name for container in containers.values() for name in container.tasks}
     return tuple(sorted(task.task_name for task in tasks if task.task_name not in placed))
 
 
 def grouper_of(config: Mapping[str, str], default: Grouper) -> Grouper:
-    """The grouper that `task.name.grouper.factory` names: one of Samza's, `locality`, or one that
+    """Return the grouper that `task.name.grouper.factory` names: Samza's, `locality`, or one that
     another package brings under the entry point `samza_dagster.groupers`.
 
-    Raises `InvalidInput` for a name that nobody has.
+    Raises `InvalidInput` for an unknown name.
     """
     name = config.get(GROUPER, "").strip()
     if not name:

@@ -1,4 +1,4 @@
-"""The groupers of Samza 1.8.0, which it has deprecated; they give the same result.
+"""The groupers of Samza 1.8.0, deprecated there, with the same results.
 
 Where Samza goes through a Java set these go by name. Neither knows standbys: Samza gives
 each container its standby containers afterwards.
@@ -20,8 +20,8 @@ def by_container_count(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
 ) -> dict[str, ContainerModel]:
-    """`GroupByContainerCount`: dealt in turn; with another number of containers, the last tasks of
-    those that have too many go to those that have too few.
+    """Group as `GroupByContainerCount`: deal in turn; after a change of the number of containers,
+    the last tasks of those that have too many go to those that have too few.
 
     Samza counts containers from 0; here they may have any ids. Locations don't matter.
     Raises `InvalidInput` for a container without a task.
@@ -73,11 +73,12 @@ def by_container_ids(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
 ) -> dict[str, ContainerModel]:
-    """`GroupByContainerIds`: where locations are known, each task to the first processor at its last
+    """Group as `GroupByContainerIds`: with known locations, each task to the first processor at its last
     location that has less than its share, rounded down, the others to the first with less than
-    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the order given.
+    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the
+    order given.
 
-    Of more processors than tasks, the first by name have one each.
+    With more processors than tasks, the first by name have one each.
     """
     processors = list(processor_locality)
     if len(processors) > len(tasks):

@@ -6,8 +6,8 @@ evener. A path of several processors is needed where a copy may not go everywher
 room for another. At the end copies change places for as long as that takes fewer of them from home.
 
 With copies of one weight this is a min-cost flow. Where no path makes it evener and no exchange
-saves a move, the flow has no negative cycle, so there is none better. Two standbys of one task that would go to one
-location are not seen by a flow: with these it is nearly the best.
+saves a move, the flow has no negative cycle, so there is none better. Two standbys of one task that
+would go to one location are not seen by a flow: with these it is nearly the best.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Path = list[tuple["Copy", int]]
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """An active or a standby task that looks for a processor; processors and locations by number."""
+    """An active or a standby task that looks for a processor.
+
+    Processors and locations by number.
+    """
 
     name: str
     weight: float = 1
@@ -42,7 +45,7 @@ class Copy:
 
     @property
     def strayed(self) -> bool:
-        """Whether it has a home and is elsewhere."""
+        """Return whether it has a home and is elsewhere."""
         return bool(self.homes) and self.at not in self.homes
 
 
@@ -67,7 +70,7 @@ class Spread:
         self._settled: set[int] = set()
 
     def spread(self, copies: Sequence[Copy]) -> None:
-        """Gives every copy a processor (`Copy.at`)."""
+        """Give every copy a processor (`Copy.at`)."""
         for copy in copies:
             for home in copy.homes:
                 if copy.at < 0 and self._free(copy, self.locations[home]):
@@ -105,7 +108,7 @@ class Spread:
         return found
 
     def _level(self) -> None:
-        """The heaviest processor gives away first."""
+        """Even the loads out: the heaviest processor gives away first."""
         heaviest = [(-load, processor) for processor, load in enumerate(self.loads)]
         heapq.heapify(heaviest)
         while heaviest:
@@ -120,7 +123,10 @@ class Spread:
                     heapq.heappush(heaviest, (-self.loads[each], each))
 
     def _step_from(self, processor: int) -> Path:
-        """A single copy that makes it evener; those that have moved anyway before those at home."""
+        """Return a single copy's step that evens the loads.
+
+        Moved copies come before those at home.
+        """
         limit = self.loads[processor]
         for copy in reversed(self.on[processor]):
             for target in self._steps(copy, processor):
@@ -129,7 +135,7 @@ class Spread:
         return []
 
     def _steps(self, copy: Copy, processor: int) -> Iterable[int]:
-        """The lightest that it may go to: at its location, then elsewhere."""
+        """Yield the lightest processors that it may go to: at its location, then elsewhere."""
         if copy.allowed is not None:
             yield min(copy.allowed, key=lambda each: (self.loads[each], each))
             return
@@ -139,10 +145,10 @@ class Spread:
             yield elsewhere
 
     def _path_from(self, start: int) -> Path:
-        """The shortest path to a processor that stays lighter than the start is; or [].
+        """Return the shortest path to a processor that stays lighter than the start is; or [].
 
-        What a search without success has reached is settled: no later one enters it. So all of
-        these together look at each copy once.
+        A processor that a failed search has reached is settled: no later search enters it. So all
+        searches together look at each copy once.
         """
         came: dict[int, tuple[int, Copy]] = {}
         queue = deque([start])
@@ -180,7 +186,7 @@ class Spread:
         return len(entered) == len(path)
 
     def _exchange(self, copies: Sequence[Copy]) -> None:
-        """Copies change places, without making loads less even, until no exchange saves a move."""
+        """Exchange copies, without making loads less even, until no exchange saves a move."""
         stuck: set[str] = set()
         for weight in sorted({copy.weight for copy in copies if copy.strayed}):
             while path := _Exchange(self, weight, stuck).found(
@@ -193,7 +199,7 @@ class Spread:
                     self._move(copy, target)
 
     def _return(self, copies: Sequence[Copy]) -> None:
-        """Copies go back to former processors in exchange for others that have moved there: no more moves, loads as even."""
+        """Exchange copies so that more are at former processors, with as few moves and as even loads."""
         for copy in copies:
             for target in copy.former:
                 if target == copy.at:
@@ -204,7 +210,10 @@ class Spread:
                     break
 
     def _returned(self, copy: Copy, target: int) -> Path:
-        """The copy goes to this processor, and one from there home or to where it was; [] where none may."""
+        """Return the path of a copy to this processor and of one from there to where it was.
+
+        Return [] if there is none.
+        """
         here, is_home = copy.at, copy.at in copy.homes
         if not self.may_go(copy, here, {target}):
             return []
@@ -237,7 +246,7 @@ class Spread:
         self.loads[processor] += weight
         location = self.locations[processor]
         heapq.heappush(self._within[location], (self.loads[processor], processor))
-        if weight < 0:  # of each location, `_across` has an entry that is at most its lightest load
+        if weight < 0:  # `_across` has an entry for each location, at most its lightest load
             heapq.heappush(self._across, (self.loads[processor], location))
 
     def _top(self, location: int) -> tuple[float, int]:
@@ -247,7 +256,7 @@ class Spread:
         return heap[0]
 
     def _lightest(self, taken: Collection[int]) -> int | None:
-        """The least loaded processor at a location that isn't taken."""
+        """Return the least loaded processor at a location that isn't taken."""
         aside: list[tuple[float, int]] = []
         found = None
         while self._across and found is None:
@@ -267,7 +276,7 @@ class Spread:
 
 
 def _walked(came: Mapping[int, tuple[int, Copy | None]], start: int, end: int) -> Path:
-    """The copies by which a search came from its start to its end, first to last."""
+    """Return the copies on a search's way from its start to its end, first to last."""
     path: Path = []
     while end != start or not path:
         before, copy = came[end]
@@ -341,7 +350,10 @@ class _Exchange:
         return []
 
     def _reach(self, here: int, copy: Copy | None, target: int, moves: int) -> Path:
-        """Notes whence the target is reached with the fewest moves; the cycle, if that closes one."""
+        """Note the way to the target with the fewest moves.
+
+        Return the cycle that it closes, or [].
+        """
         if moves >= self._moves.get(target, 0):
             return []
         self._moves[target] = moves

@@ -16,7 +16,7 @@ REPLICATION_FACTOR = "job.standbytasks.replication.factor"
 def with_standbys(
     containers: Mapping[str, ContainerModel], replicas: int
 ) -> dict[str, ContainerModel]:
-    """The active containers, and `replicas` standbys of each.
+    """Return the active containers, and `replicas` standbys of each.
 
     A standby task has the inputs and the changelog partition of its active.
 
@@ -33,10 +33,10 @@ def with_standbys(
 
 
 def replicas_from_config(config: Mapping[str, str]) -> int:
-    """Standbys of each active container; 0 when the job has none.
+    """Return the number of standbys of each active container; 0 when the job has none.
 
-    `job.hotstandby.enabled` alone means one; `job.hotstandby.replicationcount` says how
-    many; `job.standbytasks.replication.factor`, Samza's own, counts the active too.
+    `job.hotstandby.enabled` alone means one; `job.hotstandby.replicationcount` is their
+    number; `job.standbytasks.replication.factor`, Samza's own, counts the active too.
 
     Raises `InvalidInput` for a value that is no number or out of range, and for two
     settings that disagree, both named.
@@ -64,7 +64,7 @@ def replicas_from_config(config: Mapping[str, str]) -> int:
 
 
 def standby_container(active: ContainerModel, replica: int) -> ContainerModel:
-    """The standby number `replica`, counted from 0, of an active container."""
+    """Return standby number `replica`, counted from 0, of an active container."""
     tasks = (
         TaskModel(
             task_name=standby_task_name(task.task_name, replica),

@@ -23,12 +23,13 @@ def group_by_partition(
 ) -> tuple[TaskModel, ...]:
     """Return a task `Partition <i>` for partition i of every topic that has one.
 
-    `previous` is topic and partition → task, as it was: an input stays with its task, and one that a topic has got
-    since goes to the task of the partition that its keys were in before (SEP-5: partition modulo the former count).
+    `previous` is topic and partition → task, as it was: an input stays with its task. A new
+    partition of a topic goes to the task of the partition that its keys were in before (SEP-5:
+    partition modulo the former count).
 
     `inputs` is topic → number of partitions; `system` is that of all of them, or of each by its
-    topic. Tasks come in order of name, as Samza compares names: `Partition 10` is before
-    `Partition 2`. In that order a task that `changelog_partitions` (task name → partition, from an earlier
+    topic. Tasks come in order of name, as Samza compares names: `Partition 10` is before `Partition
+    2`. In that order a task that `changelog_partitions` (task name → partition, from an earlier
     deployment) doesn't know gets the partition after the highest (`JobModelCalculator`).
 
     Raises `InvalidInput` when there is no partition at all.

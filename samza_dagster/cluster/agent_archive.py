@@ -34,7 +34,7 @@ class AgentArchive:
         return hashlib.sha256(self.content).hexdigest()
 
     def write(self, output: Path) -> None:
-        """Puts it at `output` in one step, executable; what was there is replaced.
+        """Write the archive to `output` in one step, executable; an earlier file is replaced.
 
         Raises `ActionFailed` when the place can't be written.
         """
@@ -51,7 +51,7 @@ class AgentArchive:
 
 
 def build(package: Path | None = None) -> AgentArchive:
-    """The archive of the `samza_dagster` directory `package`, by default the one that runs.
+    """Return the archive of the `samza_dagster` directory `package`, by default the one that runs.
 
     Raises `MissingPrerequisite` when it lacks the agent's entry or the version.
     """

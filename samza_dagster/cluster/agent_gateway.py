@@ -23,7 +23,7 @@ Answer = tuple[int, Mapping[str, Any]]
 
 
 def listening(address: tuple[str, int], within_s: float = 0.0) -> socket.socket:
-    """A socket for a gateway: who connects to it waits until the gateway starts.
+    """Return a listening socket; a client that connects waits until the gateway starts.
 
     An address that is taken is tried again for `within_s` seconds. Raises `MissingPrerequisite`
     for one that stays taken, is none of this machine's, or may not be used.
@@ -62,20 +62,20 @@ class AgentGateway:
 
     @property
     def url(self) -> str:
-        """Where agents find it."""
+        """The address that agents call."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
-        """Serves `GET path` with the bytes that `page` returns when asked."""
+        """Serve `GET path` with the bytes that `page` returns at that time."""
         self._server.pages[path] = (content_type, page)
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Start to answer."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stops listening; connections that are kept open get 503 from here on."""
+        """Stop listening; kept connections get 503 from now on."""
         self._server.closed = True
         if self._thread.is_alive():
             self._server.shutdown()
@@ -164,4 +164,4 @@ class _AgentHandler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: agents ask all the time."""
+        """Log nothing: agents call all the time."""

@@ -1,4 +1,7 @@
-"""The sync message of an agent, read on the coordinator's side. See `docs/reference/agent-protocol.md`."""
+"""The sync message of an agent, read on the coordinator's side.
+
+See `docs/reference/agent-protocol.md`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ LONGEST_WHY = 2_000
 
 
 def _shortened(value: object) -> object:
-    """A reason goes into records that brokers take up to a size: its beginning is enough."""
+    """Return the beginning of a reason: brokers limit the size of the records that contain it."""
     return value[:LONGEST_WHY] if isinstance(value, str) else value
 
 
@@ -43,7 +46,10 @@ class Resources(_Message):
 
 
 class ReportedReservation(_Message):
-    """Held for a request; `execution_id` once an incarnation uses it, `hold` where an engine holds it."""
+    """A reservation for a request.
+
+    `execution_id` once an incarnation uses it, `hold` where an engine holds it.
+    """
 
     request_id: Name
     memory_mb: Amount
@@ -78,7 +84,10 @@ class ReportedContainer(_Message):
 
 
 class ReportedParked(_Message):
-    """Launched for a reservation, waiting for its start; `ready` once its JVM asks for its JobModel."""
+    """A container that was launched for a reservation and waits for its start.
+
+    `ready` once its JVM asks for its JobModel.
+    """
 
     execution_id: Name
     request_id: Name
@@ -86,7 +95,7 @@ class ReportedParked(_Message):
 
 
 class Acknowledgement(_Message):
-    """A command was carried out, or why it wasn't."""
+    """The outcome of a command: done, or why it wasn't."""
 
     id: Name
     ok: bool
@@ -94,7 +103,7 @@ class Acknowledgement(_Message):
 
 
 class Sync(_Message):
-    """All that an agent says: who it is, what it has, what it did."""
+    """A whole report of an agent: its identity, its containers and its acknowledgements."""
 
     version: int
     host: HostName
@@ -115,7 +124,7 @@ class Sync(_Message):
 
 
 def parse_sync(body: bytes) -> Sync:
-    """Raises `InvalidInput` that names the first field that can't be used."""
+    """Parse a report. Raises `InvalidInput` that names the first unusable field."""
     try:
         sync = Sync.model_validate_json(body)
     except ValidationError as error:
@@ -132,7 +141,7 @@ def parse_sync(body: bytes) -> Sync:
 
 
 def launch_to_wire(launch: ContainerLaunch) -> dict[str, object]:
-    """The `launch` object of a start command, or of a reserve: that has no JobModel."""
+    """Return the `launch` object of a start command, or of a reserve, which has no JobModel."""
     model = {"job_model_json": launch.job_model_json} if launch.job_model_json else {}
     return {
         "execution_id": launch.execution_id,

@@ -28,7 +28,7 @@ class KnownHost:
 
 
 def choose_host(ask: ResourceAsk, hosts: Iterable[KnownHost]) -> str | None:
-    """The host with the most free memory, then the fewest containers, then by name."""
+    """Return the host with the most free memory, then the fewest containers, then by name."""
     fitting = [
         view
         for view in hosts
@@ -48,7 +48,7 @@ def explain(
     closed: Mapping[str, str] | None = None,
     gathering: bool = False,
 ) -> str:
-    """Return a line: each candidate host and what was seen of it, when the time was up.
+    """Describe in a line each candidate host and its state when the request expired.
 
     `refusals` is what the agents of hosts that seemed to have room said, `closed` why an engine
     gives nothing there whatever the room. `gathering`: none was asked yet, since hosts were

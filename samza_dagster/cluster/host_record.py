@@ -23,7 +23,7 @@ class HostRecord:
     Times are the cluster's clock, in seconds. `granted_at`: every lease that the host
     has of this coordinator was granted then or before. `admitted`: the coordinator has
     dealt with its registration, so that a lease may end later than those before.
-    `losses`: how often it was lost. Who has heard of that takes no older reply any more.
+    `losses`: how often it was lost. An agent that knows the number refuses older replies.
     `boot_id` and `began_ms` (of that boot's clock): when the agent of `instance` began.
     `journal` is the id of the records that this agent goes by.
     """
@@ -78,9 +78,9 @@ class HostRecord:
         return (sync.journal, sync.boot_id) != (self.journal, self.boot_id)
 
     def take(self, sync: Sync) -> list[Notice]:
-        """Takes down a report; the callbacks that it gives cause to, in order.
+        """Record a report; return the callbacks that it causes, in order.
 
-        An agent that is new here or was lost registers: all that it has is told again.
+        An agent that is new here or was lost registers: everything that it has is reported again.
         Reports of one agent may overtake each other; an older one changes nothing. One
         that takes another's place must not begin what that one may have begun.
         """
@@ -108,7 +108,7 @@ class HostRecord:
         return list(changes(self.host, before, sync.containers))
 
     def report(self) -> list[Notice]:
-        """The callbacks of a registration with what was reported last."""
+        """Return the callbacks of a registration with the last report."""
         host = self.host
         return [
             self._registration(),
@@ -122,7 +122,7 @@ class HostRecord:
         return lambda to: to.on_host_registered(resources, observed)
 
     def as_resources(self) -> HostResources:
-        """The host as the cluster's interface names it; only of one that registered."""
+        """Return the registered host as the cluster's interface names it."""
         assert self.resources is not None
         return HostResources(
             self.host,
@@ -136,7 +136,7 @@ class HostRecord:
         )
 
     def view(self, now: float) -> KnownHost | None:
-        """The host as a candidate; what is on its way to be reserved counts as taken."""
+        """Return the host as a candidate; reservations under way count as taken."""
         if self.resources is None:
             return None
         coming = [
@@ -163,9 +163,9 @@ class HostRecord:
         return min(free_s, self.granted_at + longest_s - now)
 
     def lose(self) -> None:
-        """The agent is silent for too long: what would start something is taken back.
+        """Count the host as lost: withdraw every command that would start something.
 
-        An agent that comes back after that must not begin what was meant for earlier.
+        An agent that comes back later must not carry out an old start.
         """
         self.lost = True
         self.losses += 1
@@ -178,7 +178,7 @@ class HostRecord:
         }
 
     def localities(self) -> dict[str, str]:
-        """Processor → this host, of what runs here checked in."""
+        """Return processor → this host for the checked-in containers that run here."""
         return {
             c.processor_id: self.host
             for c in self.containers.values()
@@ -189,7 +189,7 @@ class HostRecord:
 def changes(
     host: str, before: Mapping[str, ReportedContainer], now: Iterable[ReportedContainer]
 ) -> Iterable[Notice]:
-    """The callbacks between two reports, in the order in which it happened to each container."""
+    """Return the callbacks between two reports, for each container in order of events."""
     for container in now:
         old = before.get(container.execution_id)
         yield from _container_changes(host, old, container)

@@ -1,6 +1,6 @@
 """The interface between the coordinator and a cluster.
 
-A cluster decides nothing: it reserves, launches and stops as told, and reports what
+A cluster decides nothing: it reserves, launches and stops as commanded, and reports what
 it saw. Every call is idempotent by its id and returns at once; every outcome comes
 as a callback, at least once, so a coordinator that was away may see one again.
 """
@@ -19,9 +19,9 @@ JSON = "application/json"
 class HostResources:
     """A host that can run containers; memory in MiB. `fault_domain` "" is unknown.
 
-    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the record by which the host says what it has, `boot_id` of its
-    machine's boot, "" where a cluster doesn't know them: what one journal lacks says nothing of
-    what was started by another.
+    `yarn_state` is YARN's word on its node, "" where none is known. `journal` is the id of the
+    record by which the host says what it has, `boot_id` of its machine's boot, "" where a cluster
+    doesn't know them: what one journal lacks says nothing of what was started by another.
     """
 
     host: str
@@ -95,15 +95,15 @@ class ClusterCallbacks(Protocol):
     def on_host_registered(
         self, host: HostResources, containers: tuple[ObservedContainer, ...]
     ) -> None:
-        """A host can be used by this coordinator from now on, and this is all that it has."""
+        """Report that a host is usable from now on, with all that it has."""
         ...
 
     def on_host_told(self, host: str) -> None:
-        """All that a registration brought has been called back: the host may be admitted."""
+        """Report that a registration's callbacks are complete: the host may be admitted."""
         ...
 
     def on_host_lost(self, host: str, granted_ago_s: float) -> None:
-        """The host can't be heard any more: whether its containers live isn't known.
+        """Report that the host is silent: whether its containers live is unknown.
 
         What the cluster let them live on for by themselves, if it does, it granted at least
         `granted_ago_s` ago; 0 where it grants nothing.
@@ -111,35 +111,35 @@ class ClusterCallbacks(Protocol):
         ...
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
-        """The resource is held on `host` until it is used or released."""
+        """Report that the resource is reserved on `host` until it is used or released."""
         ...
 
     def on_request_expired(self, request_id: str, why: str) -> None:
-        """No host could hold it in time; `why` names each candidate and what was seen."""
+        """Report that no host had room in time; `why` names each candidate and what was seen."""
         ...
 
     def on_container_launched(self, execution_id: str, host: str, pid: int) -> None:
-        """The process exists; its JobModel isn't read yet."""
+        """Report that the process exists; it hasn't read its JobModel yet."""
         ...
 
     def on_container_checked_in(self, execution_id: str, host: str) -> None:
-        """The container read its JobModel and sent its first heartbeat."""
+        """Report that the container has read its JobModel and sent its first heartbeat."""
         ...
 
     def on_start_failed(self, execution_id: str, host: str, why: str) -> None:
-        """No process of this incarnation exists, nor will one."""
+        """Report that no process of this incarnation exists, nor will one."""
         ...
 
     def on_container_stopped(self, execution_id: str, host: str, exit_status: int | None) -> None:
-        """The process was seen dead, by who can't be wrong about it; the store is free."""
+        """Report that its warden or agent saw the process dead; the store is free."""
         ...
 
     def on_rival(self, why: str) -> None:
-        """Somebody else acts for this job at the cluster; whether it leads, the brokers know."""
+        """Report that another coordinator acts for this job; the brokers know which one leads."""
         ...
 
     def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
-        """The process lives on after SIGTERM, grace and SIGKILL."""
+        """Report that the process lives on after SIGTERM, grace and SIGKILL."""
         ...
 
 
@@ -148,49 +148,52 @@ class ClusterResourceManager(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the pages are, and whoever runs containers finds this coordinator."""
+        """The address of the pages, at which agents call this coordinator."""
         ...
 
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
-        """Serves `GET path` at `url` with what `page` returns when asked: nothing secret."""
+        """Serve `GET path` at `url` with what `page` returns at that time.
+
+        The page must not be secret.
+        """
         ...
 
     def higher_epochs(self) -> Mapping[str, int]:
-        """Host → the higher epoch that it told of, since this was asked last.
+        """Return host → the higher epoch that it has reported since the last call.
 
-        Those words were refused. A host's word proves no other leader: the brokers know.
+        Those reports were refused. A report proves no other leader: the brokers know.
         """
         ...
 
     def start(self, callbacks: ClusterCallbacks) -> None:
-        """Begins to call back, also about what was asked before."""
+        """Start the callbacks, also for earlier requests."""
         ...
 
     def request_resource(self, ask: ResourceAsk) -> None:
-        """Holds what is asked for.
+        """Reserve a resource.
 
-        Asked again while it is open, it is as asked last, its time the shorter of both.
+        A repeated open request takes the newest form, with the shorter of both times.
         """
         ...
 
     def release_resource(self, request_id: str) -> None:
-        """Gives back what `request_id` holds, or ends the request; unknown ids are no error."""
+        """Give back what `request_id` holds, or ends the request; unknown ids are no error."""
         ...
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
-        """Starts one incarnation on the resource that `request_id` holds on `host`.
+        """Start one incarnation on the resource that `request_id` holds on `host`.
 
-        Dropped while the host isn't registered: `on_host_registered` then tells that it
-        doesn't have the incarnation, and whoever still wants it says so again.
+        Dropped while the host isn't registered: `on_host_registered` then shows that the host
+        lacks the incarnation, and the coordinator repeats the start if it is still wanted.
         """
         ...
 
     def stop_container(self, execution_id: str, host: str) -> None:
-        """SIGTERM, grace, SIGKILL; `on_container_stopped` only when it was seen dead."""
+        """Stop by SIGTERM, grace, SIGKILL; `on_container_stopped` follows once it was seen dead."""
         ...
 
     def forget_container(self, execution_id: str, host: str) -> None:
-        """The host may drop the record of a dead incarnation."""
+        """Allow the host to drop the record of a dead incarnation."""
         ...
 
     def admit_host(self, host: str) -> None:
@@ -201,19 +204,19 @@ class ClusterResourceManager(Protocol):
         ...
 
     def report_again(self) -> None:
-        """Registers every registered host once more, and tells the state of each container."""
+        """Report every registered host once more, with the state of each container."""
         ...
 
     def hosts(self) -> tuple[HostResources, ...]:
-        """Every registered host, lost ones left out."""
+        """Return every registered host without the lost ones."""
         ...
 
     def finish(self) -> None:
-        """Gives back what the cluster keeps for the job, as no container of it runs any more."""
+        """Give back what the cluster keeps for the job, once no container of it runs."""
         ...
 
     def close(self) -> None:
-        """Ends the callbacks. Containers run on."""
+        """Stop the callbacks. Containers run on."""
         ...
 
 
@@ -240,7 +243,7 @@ class ClusterFactory(Protocol):
     """Opens the cluster of each term of one coordinator."""
 
     def require(self, *, beside: tuple[str, str] | None = None) -> None:
-        """Returns where a cluster could be opened; disturbs nobody.
+        """Return if a cluster could be opened; disturb no other process.
 
         `beside` are host and URL of the leader that is waited for: what it occupies is free by
         then. Raises `InvalidInput` or `MissingPrerequisite` that says what to change.
@@ -248,17 +251,20 @@ class ClusterFactory(Protocol):
         ...
 
     def advice(self, lease_s: float) -> Sequence[str]:
-        """Return a line for each setting of the cluster that hinders a job; `require` has returned."""
+        """Return a line for each setting of the cluster that hinders a job.
+
+        `require` has returned.
+        """
         ...
 
     def describe(self) -> Mapping[str, str]:
-        """Host → what the cluster says of it now, for a person; empty where only agents could tell."""
+        """Return host → its state by the cluster, for a person; empty where only agents know."""
         ...
 
     def prepared(
         self, within_s: float = 0.0
     ) -> AbstractContextManager[Callable[[ClusterTerm], ClusterResourceManager]]:
-        """Occupies what a cluster needs; to be called with the term, once that is known.
+        """Occupy what a cluster needs; yield a function that opens it for a term.
 
         What a former leader still occupies is waited for up to `within_s`. Raises as `require`.
         """

@@ -39,14 +39,14 @@ LOG = logging.getLogger(__name__)
 
 
 def _require_url_file(path: Path) -> None:
-    """Returns when a cluster could tell its URL there; raises `InvalidInput`. The file stays as it is."""
+    """Raise `InvalidInput` unless a cluster could write its URL there. The file isn't changed."""
     if path.is_dir():
         raise _no_url_file(path, "a directory")
     _beside(path, "http://127.0.0.1:0").unlink()
 
 
 def _beside(url_file: Path, url: str) -> Path:
-    """A file of the same directory, to be renamed, with what the URL file is to say."""
+    """Write the URL to a temporary file of the same directory, to be renamed; return its path."""
     beside = url_file.with_name(f".{url_file.name}.{os.getpid()}")
     try:
         url_file.parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def _no_url_file(path: Path, seen: str) -> InvalidInput:
 class LocalCluster:
     """Implements `ClusterResourceManager` on agents that poll this coordinator.
 
-    What it is told of its term is `ClusterTerm`'s; polls are held by the longest lease that it
-    may give. An agent that tells of a higher epoch is refused.
+    `ClusterTerm` describes the term; a poll waits for the longest lease at most. An agent that
+    reports a higher epoch is refused.
     """
 
     def __init__(
@@ -110,15 +110,15 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """Where agents, and readers of pages, find this coordinator."""
+        """The address of this coordinator for agents and readers of its pages."""
         return self._gateway.url
 
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
-        """Serves `GET path` without a token: nothing secret may be in it."""
+        """Serve `GET path` without a token; the page must not be secret."""
         self._gateway.add_page(path, content_type, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:
-        """Begins to answer, and tells the agents where: by the URL file, or as `holds` brings them."""
+        """Start to answer, and publish the URL to the agents by the URL file or by `holds`."""
         self._callbacks = callbacks
         for thread in self._threads:
             thread.start()
@@ -129,12 +129,12 @@ class LocalCluster:
             self._holds.start(self)
 
     def finish(self) -> None:
-        """Ends the application where an engine runs the agents; agents of others' hosts go on."""
+        """End the application where an engine runs the agents; agents of others' hosts go on."""
         if self._holds is not None:
             self._holds.finish()
 
     def close(self) -> None:
-        """Stops listening and calling back. Containers and agents run on."""
+        """Stop listening and calling back. Containers and agents run on."""
         with self._changed:
             if self._closing:
                 return
@@ -148,24 +148,24 @@ class LocalCluster:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(timeout=5.0)
 
-    # What the coordinator asks
+    # Commands of the coordinator
 
     def request_resource(self, ask: ResourceAsk) -> None:
-        """Asks the chosen host's agent to hold it; a full one again until the time is up."""
+        """Ask the chosen host's agent for it; a full one again until the request expires."""
         with self._changed:
             self._requests.request(ask)
             self._changed.notify_all()
 
     def release_resource(self, request_id: str) -> None:
-        """Gives back what `request_id` holds anywhere, or ends the request."""
+        """Give back what `request_id` holds anywhere, or end the request."""
         with self._changed:
             self._requests.release(request_id)
 
     def start_container(self, request_id: str, host: str, launch: ContainerLaunch) -> None:
-        """Sends the start, again until the agent acknowledges it.
+        """Send the start, again until the agent acknowledges it.
 
         Drops it while the host isn't registered: by the time that it registers, something
-        else may run in its stead. The coordinator says it again then, if it still wants it.
+        else may run in its stead. The coordinator repeats the start then if it is still wanted.
         """
         with self._changed:
             record = self._hosts.get(host)
@@ -176,17 +176,17 @@ class LocalCluster:
             self._command(host, "start", request_id=request_id, launch=launch_to_wire(launch))
 
     def stop_container(self, execution_id: str, host: str) -> None:
-        """Sends the stop, again until the agent acknowledges it, also to one that was lost."""
+        """Send the stop until the agent acknowledges it, also to a lost host."""
         with self._changed:
             self._command(host, "stop", execution_id=execution_id)
 
     def forget_container(self, execution_id: str, host: str) -> None:
-        """Sends the permission to drop the record of a dead incarnation."""
+        """Send the permission to drop the record of a dead incarnation."""
         with self._changed:
             self._command(host, "forget", execution_id=execution_id)
 
     def admit_host(self, host: str) -> None:
-        """From now on the host gets whole leases; commands sent before are in the same reply."""
+        """Grant the host whole leases from now on; earlier commands are in the same reply."""
         with self._changed:
             record = self._hosts.get(host)
             if record is not None and record.is_registered:
@@ -194,7 +194,7 @@ class LocalCluster:
                 self._changed.notify_all()
 
     def report_again(self) -> None:
-        """Queues the callbacks of a registration of every registered host."""
+        """Queue the callbacks of a registration of every registered host."""
         with self._changed:
             for record in self._hosts.values():
                 if record.is_registered:
@@ -202,7 +202,7 @@ class LocalCluster:
                         self._notices.put(notice)
 
     def hosts(self) -> tuple[HostResources, ...]:
-        """Every registered host by name, lost ones left out."""
+        """Return every registered host by name, without the lost ones."""
         with self._changed:
             records = sorted(self._hosts.values(), key=lambda record: record.host)
             hosts = tuple(each.as_resources() for each in records if each.is_registered)
@@ -211,7 +211,7 @@ class LocalCluster:
         return tuple(replace(each, yarn_state=self._holds.state(each.host)) for each in hosts)
 
     def calling(self) -> frozenset[str]:
-        """The hosts whose agents have registered, and were silent for half of the host time-out at most.
+        """Return the hosts with an agent that was heard within half of the host time-out.
 
         An agent that hangs can be replaced in the other half, before its host counts as lost.
         """
@@ -224,27 +224,27 @@ class LocalCluster:
             )
 
     def holds(self) -> dict[str, dict[str, str]]:
-        """Host → hold at the engine → the incarnation that runs on it, as agents told last."""
+        """Return host → hold at the engine → the incarnation on it, by the agents' last reports."""
         with self._changed:
             return {r.host: dict(r.holds) for r in self._hosts.values() if r.is_registered}
 
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
-        """The engine holds it there, as `hold`; False where nobody waits for it any more."""
+        """Note that the engine holds it as `hold`; return False if no request waits for it."""
         with self._changed:
             return self._requests.hold_granted(request_id, host, hold)
 
     def hold_refused(self, request_id: str, host: str, why: str) -> None:
-        """The engine doesn't hold it there: it is asked for anew, elsewhere or later."""
+        """Note that the engine refused: the resource is requested anew, elsewhere or later."""
         with self._changed:
             self._requests.answered(host, request_id, ok=False, why=why)
             self._changed.notify_all()
 
     def rival(self, why: str) -> None:
-        """Has the coordinator prove that it leads."""
+        """Make the coordinator prove that it leads."""
         self._notices.put(lambda to: to.on_rival(why))
 
     def higher_epochs(self) -> Mapping[str, int]:
-        """Host → the higher epoch that its agent told of, since this was asked last."""
+        """Return host → the higher epoch that its agent has reported since the last call."""
         with self._changed:
             epochs, self._higher_epochs = self._higher_epochs, {}
             return epochs
@@ -262,7 +262,7 @@ class LocalCluster:
                 },
             }
 
-    # What agents say
+    # Reports of the agents
 
     def _on_sync(self, body: bytes) -> Answer:
         try:
@@ -275,8 +275,8 @@ class LocalCluster:
                 return refusal
             record = self._record_of(sync.host)
             if sync.highest_epoch < self.epoch or not record.has_heard_of_losses(sync):
-                # It hears of this epoch, or of its loss, by the answer, and registers by its next
-                # word: it then refuses what an earlier leader, or this one before, told it.
+                # The answer brings the agent this epoch, or its loss. The agent registers by its next
+                # report, and then refuses earlier commands of any leader.
                 return self._reply(sync, record, ())
             record.heard_at = self._clock()
             self._requests.acknowledged(record, sync)
@@ -348,13 +348,13 @@ class LocalCluster:
                 self._requests.expire()
                 now = self._clock()
                 for record in self._hosts.values():
-                    # While we didn't run, as a frozen process doesn't, nobody could be heard.
+                    # While this process was frozen, it could hear no agent.
                     record.heard_at = min(now, record.heard_at + max(0.0, now - due))
                     if record.is_registered and now - record.heard_at > self._term.host_timeout_s:
                         self._lose(record)
                 self._requests.place()
                 deadlines = [
-                    now + min(5.0, self._term.host_timeout_s / 8),  # how well we know that we ran
+                    now + min(5.0, self._term.host_timeout_s / 8),  # precision of that knowledge
                     *self._requests.deadlines(),
                 ]
                 deadlines += [
@@ -376,7 +376,7 @@ class LocalCluster:
     def _command(self, host: str, kind: str, /, **fields: object) -> None:
         record = self._record_of(host)
         ident = f"{self._nonce}/{next(self._ids)}"
-        # Others may be given a place by what is done for one: only these are surely about it.
+        # Placing one request can place others too: only these are surely about it.
         about = {"about": dict(known())} if kind in ("start", "stop") else {}
         record.commands[ident] = {"id": ident, "kind": kind, **about, **fields}
         self._changed.notify_all()
@@ -422,12 +422,12 @@ class LocalAgents:
         return ()
 
     def describe(self) -> Mapping[str, str]:
-        """See `ClusterFactory`: agents tell, once they call."""
+        """See `ClusterFactory`: agents report once they call."""
         return {}
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
-        """See `ClusterFactory`: who connects from now on waits until the cluster starts."""
+        """See `ClusterFactory`: a client that connects from now on waits for the cluster's start."""
         with closing(listening(self.listen, within_s)) as listen:
             yield lambda term: LocalCluster(
                 term, listen=listen, token=self.token, url_file=self.url_file

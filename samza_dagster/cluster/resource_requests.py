@@ -20,12 +20,12 @@ LOG = logging.getLogger(__name__)
 _ASK_AGAIN_S = 0.5
 # What runs goes on running while its replacement's JVM starts elsewhere, but not for longer.
 READY_WITHIN_S = 8.0
-# Nor up to the request's end, which whoever asked counts for itself.
+# Nor up to the request's end, which the coordinator counts for itself.
 _LEFT_OF_TIME_S = 1.0
 REMEMBERED_ENDS = 10_000
 """Of requests, in one term."""
 _LONGEST_GATHERING = 4
-"""It ends after this many quiet times since the first host, whoever else may be coming."""
+"""The wait ends after this many quiet times since the first host, even if more hosts arrive."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class _Gathering:
     _seen: set[str] = field(default_factory=set[str])
 
     def see(self, hosts: Iterable[str], now: float) -> None:
-        """Takes who is registered now; whoever comes after the end begins nothing anew."""
+        """Note the registered hosts; a host after the end doesn't restart the wait."""
         self.over = self.over or (self.ends_at is not None and self.ends_at <= now)
         if self.over:
             return
@@ -65,47 +65,49 @@ class SendCommand(Protocol):
 
 
 class Holds(Protocol):
-    """Where a host's memory is asked for before its agent holds it, as at YARN.
+    """The engine, such as YARN, that grants a host's memory before its agent reserves it.
 
     Each ask is answered by `LocalCluster.hold_granted` or `hold_refused`, unless it is withdrawn.
     """
 
     def start(self, cluster: Any) -> None:
-        """Agents may call `cluster` from now on."""
+        """Let agents call `cluster` from now on."""
         ...
 
     def finish(self) -> None:
-        """Gives everything back: no container of the job runs any more."""
+        """Give everything back once no container of the job runs."""
         ...
 
     def close(self) -> None:
-        """Ends the asks; what is held goes on."""
+        """End the open requests; granted holds stay."""
         ...
 
     def ask(self, request_id: str, host: str, memory_mb: int, cores: int) -> None:
-        """Asks for a hold of so many MiB and cores on `host`."""
+        """Request a hold of so many MiB and cores on `host`."""
         ...
 
     def withdraw(self, request_id: str) -> None:
-        """Ends an ask that is open; what was granted isn't touched, unknown ids are no error."""
+        """End an open request; a granted hold isn't touched, unknown ids are no error."""
         ...
 
     def free(self, host: str) -> tuple[int, int]:
-        """MiB and cores that could be held there now."""
+        """Return the MiB and cores that could be held there now."""
         ...
 
     def closed(self, host: str) -> str:
-        """Why nothing can be held there, whatever its room; "" where something can."""
+        """Return why the engine refuses every hold there, or "" if it doesn't."""
         ...
 
     def state(self, host: str) -> str:
-        """The engine's word on the host, as RUNNING; "" for none."""
+        """Return the host's state by the engine, such as RUNNING; "" for none."""
         ...
 
 
 @dataclass
 class _Pending:
-    """`ready_by`: `asked_of` holds it, and until then its parked container may get ready.
+    """An open request.
+
+    `ready_by`: `asked_of` holds it, and until then its parked container may get ready.
 
     `sent`: its agent was told to reserve it, which waits for the hold where there are such.
     """
@@ -150,7 +152,7 @@ class ResourceRequests:
         self._ended: dict[str, None] = {}
 
     def request(self, ask: ResourceAsk) -> None:
-        """Begins, or tells again what is already held; an open one has the shorter time from now on."""
+        """Open a request, or report again what is held; an open one takes the shorter time."""
         request_id = ask.request_id
         held = self._held.get(request_id)
         pending = self._pending.get(request_id)
@@ -170,7 +172,7 @@ class ResourceRequests:
             self.place()
 
     def release(self, request_id: str) -> None:
-        """Ends it, and has every host give it back that holds it or may come to."""
+        """End the request; every host that holds it, or may come to, gives it back."""
         pending = self._pending.pop(request_id, None)
         self._withdraw(request_id)
         hosts = {b.host for b in self._hosts.values() if request_id in b.reservations}
@@ -181,7 +183,7 @@ class ResourceRequests:
         self.place()
 
     def started(self, request_id: str, execution_id: str) -> None:
-        """The incarnation will use it: its end ends the request."""
+        """Tie the request to its incarnation: both end together."""
         self._used_by[execution_id] = request_id
 
     def container_ended(self, execution_id: str) -> None:
@@ -191,7 +193,7 @@ class ResourceRequests:
             self._held.pop(request_id, None)
 
     def answered(self, host: str, request_id: str, *, ok: bool, why: str) -> None:
-        """An agent held it, or refused."""
+        """Note that an agent reserved it, or refused."""
         pending = self._pending.get(request_id)
         if pending is None or pending.asked_of != host:
             return  # released or expired meanwhile: the release is behind it in the queue
@@ -205,7 +207,10 @@ class ResourceRequests:
                 self._expire(request_id, pending)
 
     def acknowledged(self, record: HostRecord, sync: Sync) -> None:
-        """Process an agent's acknowledgements: drop the commands; refusals that matter become callbacks."""
+        """Process an agent's acknowledgements: drop the commands.
+
+        Refusals that matter become callbacks.
+        """
         host, present = record.host, {c.execution_id for c in sync.containers}
         for done in sync.acknowledged:
             command = record.commands.pop(done.id, None)
@@ -228,7 +233,7 @@ class ResourceRequests:
                 LOG.warning("%s refused %s: %s", host, kind, done.why)
 
     def reconcile(self, record: HostRecord) -> None:
-        """Takes up unused reservations that an earlier leader made, gives back what has ended."""
+        """Take up unused reservations of an earlier leader; give back those that have ended."""
         releasing = {c["request_id"] for c in record.commands.values() if c["kind"] == "release"}
         for request_id, used_by in record.reservations.items():
             if used_by is not None or request_id in releasing:
@@ -243,12 +248,12 @@ class ResourceRequests:
             ):
                 self._send(record.host, "release", request_id=request_id)
             elif request_id not in self._held:
-                # An earlier leader's, whose release may have been lost: the coordinator
-                # is told of it, and gives it back if nothing needs it.
+                # The release of an earlier leader's reservation may have been lost: report it to
+                # the coordinator, which gives it back if nothing needs it.
                 self._hold(request_id, record.host)
 
     def place(self) -> None:
-        """Asks a host for every request that isn't asked of one yet and finds room."""
+        """Send every waiting request that finds room to a host's agent."""
         now = self._clock()
         self._gathering.see((b.host for b in self._hosts.values() if b.is_registered), now)
         for request_id, pending in self._pending.items():
@@ -268,7 +273,7 @@ class ResourceRequests:
                 self._holds.ask(request_id, chosen, pending.ask.memory_mb, pending.ask.cores)
 
     def hold_granted(self, request_id: str, host: str, hold: str) -> bool:
-        """Its agent is told to reserve it by this hold; False where nobody waits for it any more."""
+        """Have the agent reserve it by this hold; return False if no request waits for it."""
         pending = self._pending.get(request_id)
         if pending is None or pending.asked_of != host or pending.sent:
             return False
@@ -294,7 +299,7 @@ class ResourceRequests:
             self._holds.withdraw(request_id)
 
     def expire(self) -> None:
-        """Ends what is past its time, with an explanation."""
+        """End expired requests, with an explanation."""
         now = self._clock()
         for request_id, pending in list(self._pending.items()):
             if pending.ready_by is not None and pending.asked_of is not None:
@@ -304,7 +309,7 @@ class ResourceRequests:
                 self._expire(request_id, pending)
 
     def host_lost(self, host: str) -> None:
-        """Asks anew, elsewhere, for what was asked of it."""
+        """Place the lost host's open requests anew, elsewhere."""
         for request_id, pending in self._pending.items():
             if pending.asked_of == host:
                 pending.asked_of = pending.ready_by = None
@@ -316,7 +321,7 @@ class ResourceRequests:
         self._held = {request_id: on for request_id, on in self._held.items() if on != host}
 
     def deadlines(self) -> Iterator[float]:
-        """When `expire` or `place` is due; one that has passed since they ran is due now."""
+        """Yield the times at which `expire` or `place` is due; a past one is due now."""
         for pending in self._pending.values():
             yield pending.deadline if pending.ready_by is None else pending.ready_by
             yield from pending.again_at.values()
@@ -352,7 +357,7 @@ class ResourceRequests:
         return {} if self._holds is None else {host: self._holds.closed(host) for host in hosts}
 
     def _as_held(self, views: dict[str, KnownHost], holds: Holds) -> dict[str, KnownHost]:
-        """With no more than what could be held there, less what is asked for already."""
+        """Return the views with their room limited to what the engine could grant now."""
         free = {host: holds.free(host) for host in views}
         for pending in self._pending.values():
             if pending.asked_of in free and not pending.sent:
@@ -371,7 +376,7 @@ class ResourceRequests:
         }
 
     def _granted(self, request_id: str, pending: _Pending, host: str) -> None:
-        """The agent holds it. Whoever asked is told now, or when what is parked is ready."""
+        """Report the reservation now, or once the parked container is ready."""
         pending.asked_of, pending.sent = host, True
         if pending.ask.launch is None or not pending.ask.ahead:
             self._hold(request_id, host)

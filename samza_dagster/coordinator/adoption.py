@@ -1,8 +1,8 @@
-"""Leading a job that Samza's own Application Master has deployed: only when told to.
+"""Adoption: lead a job that Samza's own Application Master has deployed, on request alone.
 
-To lead writes a new deployment over the other's config, and a live Application Master and ours
-would both start containers. The topics tell which coordinator owns the deployment (`job_owner`); YARN's
-ResourceManager, and whatever moves or answers, tell whether it is alive.
+A leader writes a new deployment over the other's config, and a live Application Master and ours
+would both start containers. The topics name the deployment's owner (`job_owner`). YARN's
+ResourceManager and signs of life show whether that owner lives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOK_EVERY_S = 0.5
 
 
 def require_ours(deployed: Deployed, *, adopt: bool) -> None:
-    """Raises `Refused` for another's deployment, unless it is to be adopted."""
+    """Raise `Refused` for another's deployment, unless it is to be adopted."""
     if deployed.is_ours or adopt:
         return
     ours = f"ours was {deployed.ours}" if deployed.ours else "none was ever ours"
@@ -42,12 +42,12 @@ def require_ours(deployed: Deployed, *, adopt: bool) -> None:
 
 
 def require_ended(deployed: Deployed, connection: Connection, stopped: threading.Event) -> None:
-    """Raises `Refused` when the adopted deployment shows a sign of life.
+    """Raise `Refused` when the adopted deployment shows a sign of life.
 
-    YARN's ResourceManager says that it runs, where its address is given: without its answer nothing
-    is adopted (`Unreachable`). Or its Application Master answers, or its containers report: that is
-    listened for, for one interval of the job's metrics reporter. Without a reporter nothing tells
-    of containers.
+    Signs are: YARN's ResourceManager reports that it runs, its Application Master answers, or its
+    containers report within one interval of the job's metrics reporter. Raises `Unreachable`
+    where the ResourceManager has an address and doesn't answer. Without a reporter containers
+    show no sign.
     """
     if deployed.is_ours:
         return
@@ -86,7 +86,7 @@ def require_ended(deployed: Deployed, connection: Connection, stopped: threading
 
 
 def answers(url: str) -> bool:
-    """Somebody answers HTTP there, whatever the answer."""
+    """Return whether a server answers HTTP there, whatever the answer."""
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER_S):  # noqa: S310 - another scheme only fails
             return True

@@ -1,4 +1,4 @@
-"""The deployment that is led, and the records by which the coordinator stream learns of a new one."""
+"""The deployment to lead, and the coordinator stream's records of a new one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def _new_deployment_id(now_ms: int) -> str:
-    """A run id of the form that Samza's planner gives: `<ms>-<8 hex digits>`."""
+    """Return a run id of the form of Samza's planner: `<ms>-<8 hex digits>`."""
     return f"{now_ms}-{secrets.token_hex(4)}"
 
 
@@ -33,7 +33,7 @@ def deployment_to_lead(
     *,
     now_ms: int,
 ) -> tuple[Deployment, durable.Record | None]:
-    """The deployment to lead, and its record when it is a new one.
+    """Return the deployment to lead, and its record when it is a new one.
 
     `records` are the state topic's, `counts` the inputs' partitions now. The same config
     goes on with the deployment that runs, with the partitions that it began with; another
@@ -95,7 +95,7 @@ def deployment_to_lead(
 
 
 def task_locality(metadata: JobMetadata) -> dict[str, TaskLocality]:
-    """Task → where it ran last, by the deployment before: its processor, and the host of that."""
+    """Return task → its last processor and that processor's host, by the earlier deployment."""
     hosts = last_seen_hosts(metadata)
     return {
         task: TaskLocality(each, hosts.get(each, ANY_HOST))
@@ -106,7 +106,7 @@ def task_locality(metadata: JobMetadata) -> dict[str, TaskLocality]:
 def announcement(
     deployment: Deployment, metadata: JobMetadata, author: Author
 ) -> list[StreamRecord]:
-    """All that Samza's own coordinator writes for a deployment, and deletions of what is older."""
+    """Return all that Samza's coordinator writes for a deployment, and deletions of older records."""
     fill = job_model_records(deployment.job_model, author, deployment_id=deployment.deployment_id)
     left_over = [
         stream.delete(stream.SET_CONTAINER_HOST, processor_id)
@@ -117,7 +117,7 @@ def announcement(
 
 
 def last_seen_hosts(metadata: JobMetadata) -> dict[str, str]:
-    """Processor → the host that it reported last."""
+    """Return processor → the host that it reported last."""
     return {
         processor_id: found.host
         for processor_id, found in metadata.locality().processor_localities.items()

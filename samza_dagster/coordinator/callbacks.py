@@ -12,14 +12,14 @@ from samza_dagster.placement import events
 
 @dataclass(frozen=True)
 class HostTold:
-    """The events before this one are all that a host's registration brought."""
+    """The end of a registration: the events before it are all that the host has."""
 
     host: str
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Somebody else acts for this job at the cluster."""
+    """A report that another coordinator acts for this job at the cluster."""
 
     why: str
 
@@ -27,7 +27,7 @@ class Rival:
 class ClusterEvents:
     """Implements `ClusterCallbacks`: stamps the time and hands events on.
 
-    After a registration the cluster tells the state of each container again, so a
+    After a registration the cluster reports the state of each container again, so a
     coordinator that was away learns everything.
     """
 

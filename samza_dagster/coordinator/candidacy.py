@@ -1,10 +1,10 @@
-"""Waiting for one's turn to lead: a second coordinator of a job doesn't push the first out.
+"""The wait for leadership: a second coordinator of a job doesn't displace the first.
 
-The leader writes a record into the state topic at least every third of the lease, so a candidate
-can measure its silence: from when the candidate began to listen, by its own elapsed clock, whatever
-times the records bear. To take over is safe at any time, since the broker refuses the older
-leader's writes; waiting only spares a healthy leader (`docs/operations/coordinator.md`). A candidate
-that takes over writes a mark first; other candidates then wait for that one.
+The leader writes a record into the state topic at least every third of the lease. A candidate
+measures the leader's silence by its own elapsed clock from the start of its wait, whatever the
+records' times. A take-over is safe at any time, since the broker refuses the older leader's
+writes; the wait only spares a healthy leader (`docs/operations/coordinator.md`). A coordinator
+that takes over writes a mark first, and the other candidates then wait for that coordinator.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Leader:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Leader:
-        """From the record; without one a leader of epoch 0 that has ended.
+        """Parse the record; without one, return a leader of epoch 0 that has ended.
 
-        Raises `MalformedRecord` for one that says no numbers.
+        Raises `MalformedRecord` for a record without numbers.
         """
         if record is None:
             return cls()
@@ -85,7 +85,7 @@ class Leader:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The record's value."""
+        """Return the record's value."""
         return {
             "epoch": self.epoch,
             "host": self.host,
@@ -100,8 +100,8 @@ class Leader:
     def claimed_by(self, claim: Mapping[str, Any]) -> Leader:
         """Return the coordinator that is taking over from this one, by its mark (`claim_of_this_process`).
 
-        It has a few seconds at least to begin, unless it says that it has withdrawn. An empty
-        claim is somebody's unknown.
+        It has a few seconds at least to begin, unless its mark says that it has withdrawn. An
+        empty claim is of an unknown coordinator.
         """
         return replace(
             self,
@@ -115,7 +115,7 @@ class Leader:
 
     @property
     def patience_s(self) -> float:
-        """Silence after which it is taken for gone: two of its beats are missing then.
+        """The silence after which the leader counts as gone: two of its beats are missing then.
 
         A third of the lease is left for the next leader to renew the leases in.
         """
@@ -123,7 +123,7 @@ class Leader:
 
 
 def this_process() -> tuple[ProcessName | None, str]:
-    """This process, and the namespace in which its pid counts; unknown outside of Linux."""
+    """Return this process and its pid namespace; unknown outside of Linux."""
     try:
         return name_of(os.getpid()), os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
@@ -157,13 +157,12 @@ def is_gone(leader: Leader) -> bool:
 class Candidacy:
     """A wait for a job's leadership. `seconds` is an elapsed clock.
 
-    `fingerprint` is of the config that this coordinator would lead with: one that waits
-    behind a leader must be ready to go on with what that one runs. `was_fenced`: another
+    `fingerprint` is of the config that this coordinator would lead with: a candidate behind a
+    leader must be ready to continue what that leader runs. `was_fenced`: another coordinator
     has just taken over from this one, and may not have written anything yet. `led_epoch`: this
-    one had led by then, in that epoch; it waits for another to lead (`another_leads`) or to
-    be gone before it did. `settle_s`
-    tells afterwards for how long to hold back after the mark of this one's take-over:
-    of others that waited, too, one's may be on its way.
+    coordinator led in that epoch before; it waits until another leads (`another_leads`), or is
+    gone before it did. `settle_s` is how long to hold back after the mark of its own take-over,
+    since another candidate's mark may be under way.
     """
 
     def __init__(
@@ -191,7 +190,7 @@ class Candidacy:
 
     @property
     def another_leads(self) -> bool:
-        """Since this one led."""
+        """Return whether another coordinator leads since this one led."""
         return self._led_epoch is not None and self._leader.epoch > self._led_epoch
 
     def wait(
@@ -200,11 +199,11 @@ class Candidacy:
         on_connected: Callable[[], None] = lambda: None,
         on_waiting: Callable[[Leader], None] = lambda _: None,
     ) -> str:
-        """Returns why it is time to lead, or "" when it was stopped or `another_leads`.
+        """Wait for the turn; return why it is time to lead, or "" if stopped or `another_leads`.
 
-        `on_connected` is called when the state topic has been read once, `on_waiting` with
-        the leader that this candidate waits for, before it waits. Raises `MalformedRecord` for a state that can't
-        be read, `Unreachable`.
+        `on_connected` is called when the state topic has been read once, `on_waiting` with the
+        leader before the wait. Raises `MalformedRecord` for an unreadable state, and
+        `Unreachable`.
         """
         snapshot = self._reader.snapshot()
         on_connected()
@@ -237,7 +236,7 @@ class Candidacy:
             watch.close()
 
     def _wait_for_its_end(self) -> str:
-        # Of several that wait one is first, and the others see its mark before their turn.
+        # One of several candidates is first, and the others see its mark before their turn.
         turn = self._jitter()
         gone: tuple[Leader, float] | None = None
         while not self._stopped.wait(_LOOK_EVERY_S) and not self.another_leads:
@@ -277,7 +276,7 @@ class Candidacy:
 
 
 def _leader_or_claimant(snapshot: Snapshot) -> tuple[Leader, bool]:
-    """Return the leader, or (with True) a candidate that has begun to take over and doesn't lead yet."""
+    """Return the leader and False, or the coordinator that is taking over and True."""
     record, mark = snapshot.records.get(LEADER), snapshot.records.get(TAKE_OVER)
     leader = Leader.of(None if record is None else record.value)
     if mark is None or (record is not None and record.offset > mark.offset):

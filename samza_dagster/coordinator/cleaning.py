@@ -1,4 +1,4 @@
-"""The leader's own housekeeping: finished messages go, in its transactions."""
+"""The leader's housekeeping: its transactions delete finished messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 5_000
 
 
 class FinishedMessages:
-    """Finds what nobody needs any more in both topics; reads them when it is asked.
+    """A finder of finished messages in both topics, which it reads at each call.
 
     An answer of an earlier leader is as old as it was by that one's clock when this term first
     looked, judging by the newest of them, and what has passed since.
@@ -41,9 +41,9 @@ class FinishedMessages:
     def removals(
         self, state: JobState, now_ms: int
     ) -> tuple[Sequence[Record], Sequence[StreamRecord]]:
-        """Deletions of finished placement messages, for state topic and coordinator stream.
+        """Return deletions of finished placement messages, for state topic and coordinator stream.
 
-        The oldest first, and not more than one transaction should hold.
+        The oldest come first, at most as many as fit one transaction.
         """
         mail = read_mail(self._reader.snapshot().mail)
         answers = self._placement.responses()

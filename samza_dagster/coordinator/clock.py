@@ -1,4 +1,7 @@
-"""The leader's clock: wall time at take-over plus elapsed time; it never goes back, nor does the job's."""
+"""The leader's clock: wall time at take-over plus elapsed time.
+
+It never goes back, nor does the job's.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ log = logging.getLogger(__name__)
 
 
 def elapsed_s() -> float:
-    """Seconds of a clock that no one sets; it counts a suspended machine's time where it can."""
+    """Return the seconds of a clock that is never set; it counts suspended time where it can."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since the epoch, for timestamps that people and Samza read."""
+    """Return milliseconds since the epoch, for timestamps that people and Samza read."""
     return time.time_ns() // 1_000_000
 
 
 class LeaderClock:
-    """Milliseconds that look like wall time and only ever grow.
+    """A clock in milliseconds that starts at wall time and only ever grows.
 
     A wall clock that is set while a term lasts moves no deadline. `seconds` is the
-    elapsed clock under it, for callers that only measure.
+    elapsed clock under it, for measurements.
     """
 
     def __init__(
@@ -39,11 +42,11 @@ class LeaderClock:
         self._began_s = seconds()
 
     def go_on_from(self, earlier_ms: int) -> int:
-        """Is at least at the time that an earlier leader's clock has shown; by how much it was behind.
+        """Advance at least to an earlier leader's time; return by how much this clock was behind.
 
-        What the state remembers by that clock, as failures and pauses, is never of a time to
-        come, and the audit history never goes back. A machine that is ahead takes the job's
-        time with it, also for later leaders with a correct clock.
+        The state's times by that clock, such as failures and pauses, are then never in the future,
+        and the audit history never goes back. A machine that is ahead advances the job's time
+        for good, also for later leaders with correct clocks.
         """
         behind_ms = max(0, earlier_ms - self.now_ms())
         self._began_ms += behind_ms
@@ -56,5 +59,5 @@ class LeaderClock:
         return behind_ms
 
     def now_ms(self) -> int:
-        """The leader's time."""
+        """Return the leader's time."""
         return self._began_ms + int((self.seconds() - self._began_s) * 1000)

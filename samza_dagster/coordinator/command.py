@@ -266,7 +266,7 @@ _STEPS = {
 
 
 def _tell(settings: LeaderSettings, *, as_json: bool) -> None:
-    """Print what would start where, by the topics and by the cluster's word on its hosts."""
+    """Print what would start where, by the topics and by the cluster's report of its hosts."""
     settings.cluster.require()
     hosts, limits = settings.cluster.describe(), settings.limits()
     advice = settings.cluster.advice(limits.lease_ms / 1000)

@@ -32,7 +32,7 @@ TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
 def required(config: Mapping[str, str], key: str, example: str) -> str:
-    """The value of a key that must be there; raises `InvalidInput` that names it."""
+    """Return the value of a required key, or raise `InvalidInput` that names it."""
     value = config.get(key, "").strip()
     if not value:
         raise InvalidInput(f"{key} in the job's config", seen="not set", fix=f"{key}={example}")
@@ -40,10 +40,11 @@ def required(config: Mapping[str, str], key: str, example: str) -> str:
 
 
 def input_topics(config: Mapping[str, str]) -> dict[str, str]:
-    """Topic → system, from `task.inputs=<system>.<stream>,…`.
+    """Return topic → system, from `task.inputs=<system>.<stream>,…`.
 
     Raises `InvalidInput` for an entry without a system, and for one topic of two systems: the
-    deployment's record knows inputs by their topics. And for an application that has them in its code.
+    deployment's record knows inputs by their topics. An application with its inputs in its code is
+    refused too.
     """
     topics: dict[str, str] = {}
     if (application := config.get("app.class")) and not config.get("task.inputs", "").strip():
@@ -80,11 +81,11 @@ class Deployment:
 
     @property
     def config(self) -> dict[str, str]:
-        """The config as the containers get it."""
+        """Return the config that the containers get."""
         return self.job_model.config
 
     def grouping(self) -> str:
-        """Equal for deployments in which each input partition belongs to the same group."""
+        """Return a value that is equal for deployments with the same partitions in each group."""
         owned = sorted(
             (processor_id, task.task_name, partition.model_dump_json())
             for processor_id, container in self.job_model.containers.items()
@@ -96,9 +97,10 @@ class Deployment:
 
 
 def fingerprint(config: Mapping[str, str]) -> str:
-    """Equal for configs under which the same containers run: tells a restart from a new deployment.
+    """Return a digest that is equal for configs under which the same containers run.
 
-    The run id and the coordinator's own settings, which no container reads, don't count.
+    It distinguishes a restart from a new deployment. The run id and the coordinator's own
+    settings, which no container reads, don't count.
     """
     kept = sorted(
         (key, value)
@@ -117,13 +119,13 @@ def plan(
     ran: Mapping[str, TaskLocality] | None = None,
     is_running: bool = False,
 ) -> Deployment:
-    """The deployment of a job: one task per input partition, grouped into
+    """Plan the deployment of a job: one task per input partition, grouped into
     `job.container.count` containers by `task.name.grouper.factory`, each with its standbys.
 
-    `changelog_partitions` (task → partition) are those of the deployment before: a task
-    that it had keeps its own, and with it its state. `ran` is where the tasks ran then, which the
-    grouper is told; of a deployment that `is_running` each task is where it ran, and no grouper is asked.
-    Raises `InvalidInput` for a setting that is missing or contradicts another.
+    `changelog_partitions` (task → partition) are those of the deployment before: a task that it had
+    keeps its own, and with it its state. `ran` is where the tasks ran then, for the grouper. In a
+    deployment that `is_running` each task stays where it ran, without a grouper. Raises
+    `InvalidInput` for a setting that is missing or contradicts another.
     """
     job_name = required(config, "job.name", "my-job")
     topics = input_topics(config)
@@ -159,8 +161,9 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
     `job.standbytasks.replication.factor` is above 1; a job without standbys needs the
     setting spelled out, or a restart on the same host would restore everything.
 
-    Raises `InvalidInput` if such a job asks for it: the job may count on state that agrees
-    with the checkpoint, so it isn't turned off silently. With standbys Samza itself ignores it.
+    Raises `InvalidInput` where such a job requests transactional restore: its author may rely on
+    state that agrees with the checkpoint, so it isn't turned off silently. With standbys Samza
+    itself ignores it.
     """
     if replicas > 0:
         return {"job.standbytasks.replication.factor": str(replicas + 1)}
@@ -176,10 +179,10 @@ def restore_safety(config: Mapping[str, str], replicas: int) -> dict[str, str]:
 
 
 def require_sound(config: Mapping[str, str]) -> None:
-    """Raises `InvalidInput` for what no input could make a deployment of.
+    """Raise `InvalidInput` for a config that no input could make a deployment of.
 
-    To be asked before a coordinator waits, or creates a topic; what depends on the inputs'
-    partitions shows in the rehearsal of its first step.
+    Called before a coordinator waits or creates a topic. The rehearsal of its first step finds
+    what depends on the inputs' partitions.
     """
     required(config, "job.name", "my-job")
     input_topics(config)

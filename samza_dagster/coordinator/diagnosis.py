@@ -43,7 +43,7 @@ def findings(
     deployed: Deployed,
     without: Collection[str] = (),
 ) -> Iterator[Condition]:
-    """Every condition, as it is tried; raises `Unreachable`.
+    """Yield each condition as it is tried; raises `Unreachable`.
 
     `without`: topics that the job doesn't need, as ours in a standalone group.
     """
@@ -81,7 +81,10 @@ def findings(
 def _findings_under_an_am(
     config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
 ) -> Iterator[Condition]:
-    """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
+    """Yield the conditions of a job that Samza's own Application Master runs.
+
+    Raises `Unreachable`.
+    """
     yield _of_an_am(deployed)
     inputs, tasks = _inputs(config, cluster)
     yield inputs
@@ -122,7 +125,7 @@ def _yarn_findings(cluster: Cluster) -> Iterator[Condition]:
 
 
 def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> tuple[Condition, int | None]:
-    """And how many tasks they make; None when they aren't there."""
+    """Check the inputs; return the finding and the number of tasks, None without inputs."""
     try:
         counts = partition_counts(cluster, input_topics(config))
     except InvalidInput as error:
@@ -132,7 +135,7 @@ def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> tuple[Condition
 
 
 def _own(connection: Connection) -> tuple[str, ...]:
-    """Topics that only a coordinator of ours needs."""
+    """Return the topics that only a coordinator of ours needs."""
     return connection.state_topic, connection.audit_topic, TRANSACTIONS
 
 
@@ -146,7 +149,8 @@ def topic_findings(
 ) -> Iterator[Condition]:
     """Check whether the job's topics exist as Samza makes them, and outlive the loss of a broker.
 
-    `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises `Unreachable`.
+    `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises
+    `Unreachable`.
     """
     try:
         specs = (*samza_topics(config, tasks or 1), *own_topics(config))
@@ -167,7 +171,7 @@ def topic_findings(
 
 
 def _metrics(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condition]:
-    """Nobody makes their topics but brokers that make any, with the partitions that these choose."""
+    """Check the metrics' topics: only brokers that create topics by themselves create these."""
     topics = metrics_topics(config)
     missing = sorted(topics.keys() - kept_topics(cluster, topics, _ANSWER_S).topics.keys())
     if topics:
@@ -235,7 +239,10 @@ def _not_creatable(
 
 
 def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterator[Condition]:
-    """Yield a finding for each condition that all topics meet, else one for each that doesn't. Pure."""
+    """Yield a finding for each condition that all topics meet, else one for each that doesn't.
+
+    Pure.
+    """
     found = [
         each
         for name, topic in kept.topics.items()
@@ -251,7 +258,7 @@ def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterato
 
 
 def _lease(config: Mapping[str, str]) -> Condition:
-    """The bounds, and what the lease lives through: to have a short one is the job's own choice."""
+    """Check the bounds; report the outage that the lease survives. A short one is a choice."""
     check = f"{LEASE.key} and the other limits are within their bounds"
     try:
         limits = limits_of(config)
@@ -294,17 +301,17 @@ def access_findings(connection: Connection, *, has_config: bool) -> Iterator[Con
 
 
 def operations(lacking: str) -> str:
-    """Flags of `kafka-acls.sh` for what a login lacks (`READ and WRITE`)."""
+    """Return the flags of `kafka-acls.sh` for what a login lacks (`READ and WRITE`)."""
     return " ".join(f"--operation {one.title()}" for one in lacking.split(" and "))
 
 
 def deployed_findings(connection: Connection) -> Iterator[Condition]:
-    """The conditions of what is deployed now, by the coordinator stream's config; reads alone.
+    """Yield the conditions of the deployment by the coordinator stream's config; writes nothing.
 
     Raises `Unreachable`.
     """
-    whose, deployed = owner(connection)
-    yield whose
+    ownership, deployed = owner(connection)
+    yield ownership
     if deployed.run_id is None:
         return
     ours = () if deployed.is_ours else _own(connection)
@@ -317,29 +324,29 @@ def deployed_findings(connection: Connection) -> Iterator[Condition]:
 
 
 def report(config: Path, connection: Connection) -> Iterator[Condition]:
-    """The findings for a job's config and topics, with the login of the connection.
+    """Yield the findings for a job's config and topics, with the login of the connection.
 
     Raises `Unreachable` as `findings`.
     """
     cluster = KafkaCluster.of(connection)
     properties = read_properties(config, "the job's config")
-    whose: Condition | Unreachable
+    ownership: Condition | Unreachable
     try:
-        whose, deployed = owner(connection)
+        ownership, deployed = owner(connection)
     except Unreachable as error:
-        whose, deployed = error, Deployed()
+        ownership, deployed = error, Deployed()
     if deployed.is_ours:
         without = _own(connection) if connection.zookeeper else ()
         yield from findings(properties, cluster, deployed, without)
     else:
         yield from _findings_under_an_am(properties, cluster, connection, deployed)
-    if isinstance(whose, Unreachable):
-        raise whose
-    yield whose
+    if isinstance(ownership, Unreachable):
+        raise ownership
+    yield ownership
 
 
 def owner(connection: Connection) -> tuple[Condition, Deployed]:
-    """Check whether coordinator stream and state topic are this job's or free, and name the deployment's owner.
+    """Check whether coordinator stream and state topic are this job's or free, and find its deployer.
 
     Raises `Unreachable`.
     """

@@ -1,6 +1,6 @@
 """The job's state as records of the state topic; `placement/restoring.py` reads them back.
 
-One record per container group, host and remembered request, one for the job itself.
+There is one record per container group, host and remembered request, and one for the job itself.
 A step writes the records that it changed and no other. Requests of our own and their
 answers are in the same topic and no part of the state (`metadata/own_requests.py`).
 """
@@ -24,14 +24,14 @@ Record = tuple[str, dict[str, Any] | None]
 
 
 def shown_ms(records: Mapping[str, Mapping[str, Any]], stored: JobState) -> int:
-    """The latest time that a leader's clock has shown, by what the state topic holds."""
+    """Return the latest time of a leader's clock by the state topic."""
     beat_ms = records.get(LEADER, {}).get("beat_ms")
     known_ms = max(stored.now_ms, stored.certificate_at_ms)
     return max(known_ms, beat_ms) if isinstance(beat_ms, int) else known_ms
 
 
 def touched_groups(old: JobState, new: JobState) -> list[str]:
-    """Names of the groups that a step has put, removed or changed, in order."""
+    """Return the names of the groups that a step has added, removed or changed, in order."""
     if old.groups is new.groups:
         return []
     put = [name for name, group in new.groups.items() if old.groups.get(name) is not group]
@@ -41,7 +41,7 @@ def touched_groups(old: JobState, new: JobState) -> list[str]:
 def changed(
     old: JobState, new: JobState, *, leader_epoch: int, touched: Iterable[str] | None = None
 ) -> list[Record]:
-    """Key and value (None: deleted) of every record that differs between two states.
+    """Return key and value (None: deleted) of every record that differs between two states.
 
     `touched` are the groups to look at, when that is known.
     """
@@ -72,7 +72,7 @@ _Places = tuple[range, Mapping[int, str]]
 
 
 def _memory(prefix: str, at_ms: int, arrived: _Places, forgotten: _Places) -> list[Record]:
-    """Requests that are remembered from now on, and those that aren't any more."""
+    """Return records of newly remembered requests, and deletions of forgotten ones."""
     places, order = arrived
     records: list[Record] = [(prefix + order[n], {"at_ms": at_ms}) for n in places if n in order]
     places, order = forgotten
@@ -80,12 +80,12 @@ def _memory(prefix: str, at_ms: int, arrived: _Places, forgotten: _Places) -> li
 
 
 def response_record(response: PlacementResponse) -> Record:
-    """The answer to a request of our own."""
+    """Return the record of the answer to a request of our own."""
     return (f"{RESPONSE_PREFIX}{response.uuid}", response_value(response))
 
 
 def host_record(host: Host, resources: HostResources | None) -> Record:
-    """A host as clients see it before they ask: is it there, and what has it in all."""
+    """Return the record of a host for clients: its state and its resources in all."""
     value: dict[str, Any] = {
         "host": host.host,
         "alive": host.alive,
@@ -103,13 +103,13 @@ def host_record(host: Host, resources: HostResources | None) -> Record:
 
 
 class HostRecords:
-    """Remembers what was written of each host, so that only what changed is written again."""
+    """A memory of each host's last record, so that only changes are written again."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[Host, HostResources | None]] = {}
 
     def changed(self, state: JobState, resources: Iterable[HostResources]) -> list[Record]:
-        """The records of hosts that differ from what was written last."""
+        """Return the records of hosts that differ from the last written ones."""
         by_name = {host.host: host for host in resources}
         records: list[Record] = []
         for name, host in state.hosts.items():

@@ -1,4 +1,4 @@
-"""Carries out the reducer's effects on a cluster, and turns its projections into records."""
+"""The reducer's effects, carried out on a cluster, and its projections as records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def response_of(command: commands.WriteResponse) -> PlacementResponse:
-    """The placement response that a projection stands for."""
+    """Return the placement response of a projection."""
     return PlacementResponse(
         uuid=command.uuid,
         deployment_id=command.deployment_id,
@@ -44,13 +44,13 @@ def response_of(command: commands.WriteResponse) -> PlacementResponse:
 class EffectRunner:
     """Hands each effect to the cluster; every call may be repeated, and returns at once.
 
-    All but the making of a login: brokers that hang hold it up for seconds. So after one
-    that failed or was slow the next starts wait for `start_again`, which ends with the
-    first such one too, so that the caller has its turn in between.
+    The creation of a login is the exception: brokers that hang delay it for seconds. After a
+    failed or slow one the next starts wait for `start_again`, which also ends with the first
+    failed or slow one, so that its caller can work in between.
 
-    `on_start_failed` (execution id, host, why) is told of a start that can't even be asked
-    for: of a processor that no deployment of this coordinator has. Without a `fence`
-    leases alone take the tasks from a container that nobody has seen dead.
+    `on_start_failed` (execution id, host, why) is called for a start of a processor that no
+    deployment of this coordinator has. Without a `fence` leases alone take the tasks from a
+    container that wasn't seen dead.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class EffectRunner:
 
     @property
     def has_unadmitted(self) -> bool:
-        """Starts wait for brokers that would let them in."""
+        """Return whether starts wait for brokers to create their logins."""
         return bool(self._unadmitted)
 
     def start_again(self, is_starting: Callable[[str], bool]) -> None:
-        """Retry the starts whose logins couldn't be created, if they are still wanted.
+        """Try the starts without a login again, if they are still wanted.
 
-        `is_starting` (of an execution id) is the state's word: a start that was given up
-        meanwhile must not come after its successor's. One that fails comes last next time.
+        `is_starting` (of an execution id) reads the state: a start that was given up meanwhile
+        must not follow its successor's. A failed start is last at the next call.
         """
         self._slow = False
         for execution_id, effect in list(self._unadmitted.items()):
@@ -92,7 +92,7 @@ class EffectRunner:
                 self._start(effect)
 
     def run(self, effect: commands.Effect) -> None:
-        """Carry out one effect whose step is durable."""
+        """Carry out one effect of a committed step."""
         match effect:
             case commands.RequestResource():
                 self._cluster.request_resource(
@@ -138,8 +138,8 @@ class EffectRunner:
             try:
                 self._fence.admit(effect.execution_id)
             except SamzaDagsterError as error:
-                # It may be running since an earlier start of it: no word of a failure. It is
-                # tried again until the deadline of its check-in ends it.
+                # It may be running since an earlier start of it, so report no failure. Try it
+                # again until the deadline of its check-in ends it.
                 log.warning("%s isn't started yet: %s", effect.execution_id, error)
                 self._unadmitted[effect.execution_id] = effect
                 self._slow = True

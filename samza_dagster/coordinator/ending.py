@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 def stop_all(
     cluster: ClusterResourceManager, state: JobState, *, lease_s: float, stop_s: float
 ) -> int:
-    """Stops what any host has of the job; returns how many containers, once none of it runs.
+    """Stop the job's containers on every host; return their number once none runs.
 
-    A host that has containers by `state` and doesn't call within `lease_s` has none any more: nobody
-    renews its lease. Raises `ActionFailed` that names what isn't dead `stop_s` after that.
+    A host that has containers by `state` and doesn't call within `lease_s` has none any more: no
+    leader renews its lease. Raises `ActionFailed` that names what isn't dead `stop_s` after that.
     """
     inbox: queue.SimpleQueue[events.Event | HostTold | Rival] = queue.SimpleQueue()
     absent = {

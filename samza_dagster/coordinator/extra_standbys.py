@@ -13,7 +13,7 @@ from samza_dagster.placement.state import Group
 
 
 def extra_standbys(groups: Iterable[Group]) -> frozenset[str]:
-    """Ids of the standbys that a request spun up and none has removed."""
+    """Return the ids of standbys that a request spun up and none has removed."""
     return frozenset(
         processor.processor_id
         for group in groups
@@ -23,7 +23,7 @@ def extra_standbys(groups: Iterable[Group]) -> frozenset[str]:
 
 
 def with_extras(planned: JobModel, extras: Iterable[str]) -> JobModel:
-    """Return the JobModel with a container for each extra standby of one of its actives."""
+    """Return the JobModel with a container for each extra standby of an active that it has."""
     added = {
         processor_id: container
         for processor_id in sorted(extras)
@@ -42,7 +42,7 @@ def assignment_records(
 
     Task assignments, modes, changelog and input mappings as Samza's own coordinator
     writes them for a JobModel that has these containers, and deletions of what is gone.
-    What the plan itself says is never deleted.
+    Records of the plan itself are never deleted.
     """
     if before == after:
         return ()
@@ -73,6 +73,6 @@ def _container(planned: JobModel, processor_id: str) -> ContainerModel | None:
 
 
 def _parts(standby_id: str) -> tuple[str, str]:
-    """Active and replica, of a standby that was named by `standby_container_id`."""
+    """Return active and replica of an id that `standby_container_id` made."""
     active_id, _, replica = standby_id.rpartition("-")
     return active_id, replica

@@ -1,7 +1,7 @@
 """Work out a term's first writes from the topics.
 
-Rehearsed before the former leader is fenced, so that a coordinator which can't lead ends
-nobody, and then worked out again from what was read behind the fence.
+The rehearsal runs before the former leader is fenced, so that a coordinator that can't lead
+disturbs no other. Then the step is worked out again from what was read behind the fence.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def first_events(
 class Rehearsal:
     """A first step that is worked out from what the topics hold now, and not written.
 
-    `config` is what containers are served, `counts` are the inputs' partitions.
+    `config` is served to containers, `counts` are the inputs' partitions.
     """
 
     kafka: KafkaCluster
@@ -119,10 +119,10 @@ class Rehearsal:
     now_ms: Callable[[], int]
 
     def require(self, metadata: JobMetadata) -> None:
-        """Returns when the brokers would take it from this client. Nobody is disturbed.
+        """Return if the brokers would accept it from this client; disturb no other coordinator.
 
         Raises `InvalidInput` for what config, brokers or rights don't allow, `MalformedRecord`
-        for a state that can't be read, `Unreachable`.
+        for an unreadable state, and `Unreachable`.
         """
         topics = self.connection
         require_rights(
@@ -142,7 +142,7 @@ class Rehearsal:
         self.ensure_topics(first.deployment, rehearse=True)
 
     def ensure_topics(self, deployment: Deployment, *, rehearse: bool = False) -> frozenset[str]:
-        """Creates what the deployment's containers need, as `metadata.topics.ensure_topics` does."""
+        """Create what the deployment's containers need, as `metadata.topics.ensure_topics` does."""
         tasks = deployment.job_model.max_change_log_stream_partitions
         assert tasks is not None  # a plan counts them
         specs = samza_topics(deployment.config, tasks)

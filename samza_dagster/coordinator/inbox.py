@@ -20,28 +20,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class CaughtUp:
-    """Stands in the queue behind all that came while the loop was away."""
+    """A mark in the queue behind everything that arrived while the loop was away."""
 
 
 Incoming = events.Event | HostTold | Rival | Mail
 
 
 class Inbox:
-    """Filled from any thread and from a signal, emptied by the loop alone."""
+    """A queue that any thread and a signal may fill; the loop alone empties it."""
 
     def __init__(self, clock: LeaderClock) -> None:
         self._clock = clock
         self._items: queue.SimpleQueue[Incoming | CaughtUp | None] = (
-            queue.SimpleQueue()  # of the two the one whose `put` a signal may interrupt
+            queue.SimpleQueue()  # unlike `Queue.put`, a signal may interrupt its `put`
         )
         self._to_hear: CaughtUp | None = None
 
     def put(self, item: Incoming) -> None:
-        """Safe from any thread."""
+        """Add an item; safe from any thread."""
         self._items.put(item)
 
     def end(self) -> None:
-        """The loop ends once it has handled all before this; safe from a signal, too."""
+        """End the loop once it has handled all before this; safe from a signal, too."""
         self._items.put(None)
 
     def next(self, within_s: float) -> Incoming | CaughtUp | None:
@@ -53,17 +53,17 @@ class Inbox:
 
     @property
     def is_behind(self) -> bool:
-        """Something that came during a long absence isn't handled yet."""
+        """Return whether items that arrived during a long absence are unhandled."""
         return self._to_hear is not None
 
     def caught_up(self, mark: CaughtUp) -> None:
-        """All is handled that came before the end of the absence that left this mark."""
+        """Note that all items before this mark are handled."""
         if mark is self._to_hear:
             self._to_hear = None
 
     @contextmanager
     def away(self) -> Generator[None]:
-        """Around work that brokers may hold up, while others' words wait in the queue."""
+        """Wrap work that brokers may delay, while items wait in the queue."""
         began_ms = self._clock.now_ms()
         try:
             yield
@@ -74,6 +74,6 @@ class Inbox:
                 self.hear_first()
 
     def hear_first(self) -> None:
-        """`is_behind` until all is handled that has come by now."""
+        """Set `is_behind` until all items of the queue are handled."""
         self._to_hear = CaughtUp()
         self._items.put(self._to_hear)

@@ -29,10 +29,10 @@ config_option = click.option(
 
 
 class JobProcess(click.Command):
-    """A command whose flags may stand in the environment, and in a table of the configuration file.
+    """A command with flags that environment and configuration file may set.
 
-    The table is named as `section`, the variables `SAMZA_DAGSTER_<SECTION>_<FLAG>`; what clients have, too,
-    is named as theirs, and stands in front of the tables.
+    The file's table is `section`, the variables are `SAMZA_DAGSTER_<SECTION>_<FLAG>`. A setting
+    that clients have too has their name, and is before the tables.
     """
 
     def __init__(self, *args: Any, section: str, **options: Any) -> None:
@@ -49,7 +49,7 @@ class JobProcess(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """With what the file says as defaults."""
+        """Make the context with the file's values as defaults."""
         return super().make_context(
             info_name,
             args,
@@ -69,9 +69,9 @@ class JobFiles(NamedTuple):
 
     @classmethod
     def read(cls, config: Path, launch: Path, log_format: str, **ids: str) -> JobFiles:
-        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting.
+        """Read the two files and set up the log; raises `InvalidInput` that names the setting.
 
-        `ids` are what each line of JSON says this process is, beside the job.
+        `ids` identify this process in each line of JSON, beside the job.
         """
         log_as(log_format, ids)
         connection = configuration({"config": config}).connection()
@@ -94,7 +94,7 @@ log_format_option = click.option(
 
 
 def launch_option(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option `--launch`."""
+    """Return the option `--launch`."""
     return click.option(
         "--launch",
         type=click.Path(path_type=Path),
@@ -104,11 +104,11 @@ def launch_option(*, required: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--config`, `--launch` and `--log-format`."""
+    """Add the options `--config`, `--launch` and `--log-format`."""
     return config_option(launch_option(required=True)(log_format_option(command)))
 
 
 def stop_at_signals(stop: Callable[[], None]) -> None:
-    """Calls `stop` at SIGTERM and at SIGINT."""
+    """Call `stop` at SIGTERM and at SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop())

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, int]:
-    """Partitions of each topic; raises `InvalidInput` for one that doesn't exist."""
+    """Return the partitions of each topic; raises `InvalidInput` for one that doesn't exist."""
     asked = "read the partitions of the job's inputs"
     found = cluster_metadata(cluster, asked, 10).topics
     missing = sorted(set(topics) - found.keys())
@@ -69,7 +69,7 @@ def _stream_record(
     | commands.DeleteLocality,
     now_ms: int,
 ) -> StreamRecord:
-    """The record on the coordinator stream that a projection stands for."""
+    """Return the coordinator stream's record of a projection."""
     match projection:
         case commands.WriteResponse():
             return StreamRecord(
@@ -108,13 +108,13 @@ class KafkaLog:
         projections: Sequence[commands.Projection],
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
-        """Commit one transaction; returns when it is committed, however long the broker is away.
+        """Commit one transaction; return once it is committed, however long the broker is away.
 
         `stream_records` go to the coordinator stream as they are. Raises `Fenced` when another
         coordinator leads, `Unreachable` when the broker doesn't answer in time.
         """
         batch = self.batch(records, projections, stream_records)
-        # One at a time: what `Unreachable` leaves pending is this batch and no older one.
+        # One at a time: `Unreachable` leaves this batch pending and no older one.
         self._until_committed(self._writer.finish_pending)
         self._until_committed(lambda: self._writer.commit(batch))
 
@@ -147,10 +147,10 @@ class KafkaLog:
         return batch
 
     def _until_committed(self, call: Callable[[], None]) -> None:
-        """Returns only when a call did: the same transaction again until the broker is back.
+        """Repeat the same transaction until the broker is back and the call returns.
 
         Nothing else may be decided meanwhile. Raises `Unreachable` when it was stopped, or
-        when the writer has nothing left to go on with: then what it sent isn't known.
+        when the writer can't continue: then the transaction's outcome is unknown.
         """
         while True:
             try:
@@ -163,21 +163,21 @@ class KafkaLog:
 
 
 class KafkaRequests:
-    """Placement requests by tailing the coordinator stream."""
+    """The tail of placement requests in the coordinator stream."""
 
     def __init__(self, metadata: MetadataStore, health: StreamHealth) -> None:
         self._metadata = metadata
         self._health = health
 
     def no_start_because(self) -> str:
-        """Why no container could start at present; empty when nothing is known against it."""
+        """Return why no container could start at present; empty when no reason is known."""
         return self._health.no_start_because()
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Calls `on_mail` for those that are there, then for each as it arrives."""
-        # The position is taken before the present is read: a request between the two
-        # comes twice, never not at all.
+        """Call `on_mail` for those that are there, then for each as it arrives."""
+        # The position is taken before the present records are read: a request between the two
+        # arrives twice, and none is lost.
         position = self._metadata.end_position()
         present = self._metadata.all(PLACEMENT_NAMESPACE).items()
         for mail in _oldest_first(read_stream_request(key, value) for key, value in present):
@@ -198,7 +198,7 @@ class KafkaRequests:
 
 
 class KafkaOwnRequests:
-    """Requests of our own by tailing the state topic, from where it was read at take-over."""
+    """The tail of our own requests in the state topic, from where take-over read it."""
 
     def __init__(self, reader: StateReader, snapshot: Snapshot) -> None:
         self._reader = reader
@@ -206,7 +206,7 @@ class KafkaOwnRequests:
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Calls `on_mail` for those that are there, then for each as it arrives."""
+        """Call `on_mail` for those that are there, then for each as it arrives."""
         for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
             on_mail(mail)
         for record in self._snapshot.foreign:
@@ -240,7 +240,7 @@ def _foreign(record: TopicRecord) -> Ignored:
 
 
 def _oldest_first(mails: Iterable[Mail | None]) -> list[Mail]:
-    """Requests by the times of their clients; those about requests after all others, as they came.
+    """Sort requests by their clients' times; those about requests come last, in order of arrival.
 
     Clients' clocks differ: by its time a cancel may be older than what it cancels.
     """

@@ -1,4 +1,4 @@
-"""How a container is started: a template of the command, filled per incarnation.
+"""The template of a container's command, filled per incarnation.
 
 The template is a JSON file: `{"command": [...], "environment": {...}}`. Its
 placeholders `{agent_dir}`, `{state_dir}`, `{work_dir}` and `{host}` are filled by the
@@ -29,11 +29,11 @@ class LaunchTemplate(BaseModel):
     """Command and environment of every container of a job, as literal arguments.
 
     The command is the JVM, or becomes it by `exec`: the kernel ends a dead warden's child
-    alone, and a JVM that is a shell's child outlives a host whose agent was killed too.
-    A shell's `-c` without an `exec` is refused; what a script file does can't be seen.
+    alone, and a JVM that is a shell's child would survive the deaths of warden and agent.
+    A shell's `-c` without an `exec` is refused; the contents of a script file aren't checked.
 
-    Standbys run at `standby_niceness`, by `nice`: on a busy host an active that starts, and
-    one that catches up, goes before those that only follow.
+    Standbys run at `standby_niceness`, by `nice`: on a busy host an active that starts or
+    catches up has precedence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,7 +56,7 @@ class LaunchTemplate(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> LaunchTemplate:
-        """Reads the file; raises `InvalidInput` that names the file and the field."""
+        """Read the file. Raises `InvalidInput` that names the file and the field."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:
@@ -69,7 +69,7 @@ class LaunchTemplate(BaseModel):
             ) from error
 
     def write(self, path: Path) -> None:
-        """Writes the file that `read` reads."""
+        """Write the file that `read` reads."""
         path.write_text(self.model_dump_json(indent=1))
 
 
@@ -87,7 +87,7 @@ def _shell_script(command: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Fills the template for one incarnation of one processor of a deployment.
+    """A deployment's template, filled for one incarnation of one processor.
 
     With `principals` each logs in at the brokers as itself. Without `parked_starts` no
     process is launched before its start.
@@ -101,7 +101,7 @@ class Launcher:
     parked_starts: bool = True
 
     def with_extras(self, extras: frozenset[str]) -> Launcher:
-        """The launcher of the same deployment with these standbys beside the planned ones."""
+        """Return the deployment's launcher with these standbys beside the planned ones."""
         return replace(self, job_model=with_extras(self.job_model, extras))
 
     def ahead(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
@@ -109,7 +109,7 @@ class Launcher:
         return self._launch(processor_id, execution_id, "") if self.parked_starts else None
 
     def launch(self, processor_id: str, execution_id: str) -> ContainerLaunch | None:
-        """All that an agent needs; None for a processor that the JobModel lacks.
+        """Return all that an agent needs; None for a processor that the JobModel lacks.
 
         Samza reads the three ids from the environment (`ShellCommandConfig.ENV_CONTAINER_ID`,
         `ENV_EXECUTION_ENV_CONTAINER_ID`).

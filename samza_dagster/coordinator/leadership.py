@@ -1,4 +1,4 @@
-"""Leading a job, term after term, until stopped or fenced."""
+"""Leadership of a job, term after term, until stopped or fenced."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 class LeaderSettings:
     """Settings that a coordinator starts with.
 
-    `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives. `adopt`:
+    `lease_s` None is the config's. `take_over_now`: don't wait for a live leader. `adopt`:
     lead a job that another coordinator than ours has deployed, when that has ended. `end_job`: stop
     every container in place of leading, and give back what the cluster keeps for the job.
     """
@@ -90,7 +90,7 @@ class LeaderSettings:
     end_job: bool = False
 
     def limits(self) -> Limits:
-        """The job's bounds; raises `InvalidInput` that names the setting."""
+        """Return the job's bounds; raises `InvalidInput` that names the setting."""
         limits = limits_of(self.config)
         return (
             limits if self.lease_s is None else replace(limits, lease_ms=int(self.lease_s * 1000))
@@ -106,7 +106,7 @@ class _Candidate(NamedTuple):
 
 
 class Leadership:
-    """Waits for its turn, then runs terms one after another; `stop` ends whichever it is."""
+    """A wait for the turn, then terms one after another; `stop` ends either."""
 
     def __init__(
         self,
@@ -134,18 +134,18 @@ class Leadership:
         """How many containers `end_job` has stopped."""
 
     def stop(self) -> None:
-        """Ends after the step in hand; containers run on."""
+        """End after the current step; containers run on."""
         self._stopped.set()
         if self._term is not None:
             self._term.stop()
 
     def run(self) -> None:
-        """Leads until stopped; a broker that is away is waited for.
+        """Lead until stopped; a broker that is away is waited for.
 
-        One that another was quicker than goes on waiting, and so does one that another took
-        over from after it had led, until that one leads: raises `Fenced` then. Raises
-        `InvalidInput` for a config or a state that can't be led on, and `MissingPrerequisite`
-        for an address that can't be listened at, both while the former leader still leads.
+        A coordinator that loses the race keeps waiting. So does one that is fenced after leading,
+        until its successor leads; then `Fenced` is raised. Raises `InvalidInput` for a config or
+        a state that can't be led on, and `MissingPrerequisite` for an unusable address, both
+        while the former leader still leads.
         """
         if why := short_lease(self._limits):
             log.warning("%s", why)
@@ -186,7 +186,7 @@ class Leadership:
             for line in settings.cluster.advice(self._limits.lease_ms / 1000):
                 log.warning("%s", line)
             rehearsal.require(metadata)
-            # Nobody was disturbed so far: all that can be refused is refused before this line.
+            # Every refusal is before this line: so far the former leader is undisturbed.
             snapshot = stack.enter_context(self._taken_over(candidate.writer))
             if self._stopped.wait(self._settle_s):
                 return
@@ -231,7 +231,7 @@ class Leadership:
         self._stopped.set()
 
     def _candidate(self, stack: ExitStack) -> _Candidate:
-        """Refuses what can't be led, as far as that can be seen before anything is waited for."""
+        """Return the candidate; refuse what visibly can't be led, before any wait."""
         settings, connection = self._settings, self._settings.connection
         deployed = read_deployed(connection)
         require_ours(deployed, adopt=settings.adopt)
@@ -272,7 +272,7 @@ class Leadership:
         metadata: JobMetadata,
         open_cluster: Callable[[ClusterTerm], ClusterResourceManager],
     ) -> Steps:
-        """Commits that this one leads, from the state topic's `records` behind the fence."""
+        """Commit that this coordinator leads, from the state topic's `records` behind the fence."""
         settings, connection = self._settings, self._settings.connection
         stored = restore(records, connection.own_name)
         clock = self._clock()
@@ -325,7 +325,7 @@ class Leadership:
         )
 
     def _begin_to_watch(self, stack: ExitStack, steps: Steps, term: Term) -> None:
-        """The fence looks at the brokers, and the observer at the standbys' lag, until the term is over."""
+        """Start the fence and the observer of standbys' lag, until the term is over."""
         if steps.fence is not None:
             stack.callback(steps.fence.close)
             steps.fence.start()
@@ -343,7 +343,7 @@ class Leadership:
             observer.start()
 
     def _ensure_topics(self, rehearsal: Rehearsal, first: FirstStep) -> None:
-        """Makes those of the deployment's topics that aren't there."""
+        """Create the deployment's missing topics."""
         made = rehearsal.ensure_topics(first.deployment)
         if made and not first.stream_records:
             log.warning(
@@ -357,7 +357,7 @@ class Leadership:
             self._term.fenced(execution_id)
 
     def _require_able_behind(self, rehearsal: Rehearsal, leader: Leader) -> None:
-        """Check before waiting, since a spare must know that it can lead."""
+        """Raise if this coordinator couldn't lead after `leader`: a candidate must be able to."""
         self._settings.cluster.require(beside=(leader.host, leader.url))
         store, _ = followed_stream(self._settings.connection)
         with closing(store):
@@ -365,11 +365,11 @@ class Leadership:
 
     @contextmanager
     def _taken_over(self, writer: StateWriter) -> Generator[Snapshot]:
-        """Takes over; one that doesn't lead then says so, and the former leader may go on."""
+        """Take over; if leading fails, write that, so that the former leader may go on."""
         try:
             yield writer.take_over(claim=claim_of_this_process())
         except (Fenced, Unreachable):
-            raise  # it isn't this one's to say, or can't be said: others see its silence
+            raise  # another must report it, or no report is possible: others see the silence
         except Exception:
             self._withdraw(writer)
             raise
@@ -387,9 +387,9 @@ class Leadership:
             log.warning("that isn't written, they see it by this one's silence: %s", error)
 
     def _is_my_turn(self, candidate: _Candidate) -> bool:
-        """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile.
+        """Wait until no other leads, or return at once on `take_over_now`; False when stopped.
 
-        One that led raises what fenced it once another leads.
+        A coordinator that led raises the error that fenced it once another leads.
         """
         fenced = self._fenced
         candidacy = Candidacy(
@@ -404,7 +404,7 @@ class Leadership:
         if self._take_over_now:
             self._connected = True
             return True
-        # One that was fenced could lead: what another does now says nothing of that.
+        # A fenced coordinator could lead; the other's acts don't change that.
         able = partial(self._require_able_behind, candidate.rehearsal)
         why = candidacy.wait(
             on_connected=self._note_connected,

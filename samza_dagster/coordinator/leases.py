@@ -22,9 +22,9 @@ OUTAGE_MS = 60_000
 def shortest_left_ms(limits: Limits) -> int:
     """Return what is left of every lease at least, while a leader commits and the agents hear of it.
 
-    The longest absence of the coordinator, or of the brokers, that ends no container. A
-    beat may be due and an agent's next word, too (it waits for a quarter of the lease, or
-    of the time after which a host is lost).
+    This is the longest absence of coordinator or brokers that ends no container. A beat may be
+    due, and an agent's next report too (it waits for a quarter of the lease, or of the time
+    after which a host is lost).
     """
     longest_silence_ms = min(limits.lease_ms, limits.host_timeout_ms) // 4
     return max(0, limits.lease_ms - leases.beat_every_ms(limits) - longest_silence_ms)
@@ -59,8 +59,8 @@ def short_lease(limits: Limits) -> str:
 class LeaseTerms:
     """The leases of one term. Read from the threads that answer agents, written by one.
 
-    `lease_ms` is the config's. `limits.lease_ms` may be longer: of an earlier leader,
-    whose leases may still run. `began_ms` is when this one took over.
+    `lease_ms` is the config's. `limits.lease_ms` may be longer: an earlier leader's leases may
+    still run. `began_ms` is when this leader took over.
     """
 
     lease_ms: int
@@ -73,36 +73,36 @@ class LeaseTerms:
 
     @classmethod
     def of(cls, limits: Limits, *, before_ms: int, began_ms: int) -> LeaseTerms:
-        """After a leader whose leases were `before_ms` long, 0 when there was none."""
+        """Return the terms after a leader with leases of `before_ms`, 0 without one."""
         longest = max(limits.lease_ms, before_ms)
         return cls(limits.lease_ms, replace(limits, lease_ms=longest), began_ms)
 
     def committed(self, sent_ms: int, *, with_leader: bool = False) -> None:
-        """A commit that was sent at this time succeeded; `with_leader`: the leader's record was in it."""
+        """Note the success of a commit sent then; `with_leader`: it had the leader's record."""
         self._sent_ms = max(self._sent_ms, sent_ms)
         if with_leader:
             self._leader_sent_ms = max(self._leader_sent_ms, sent_ms)
 
     def grant_s(self, now_ms: int) -> float:
-        """Seconds that a lease granted now may last."""
+        """Return the seconds that a lease granted now may last."""
         return leases.grant_ms(self._own, now_ms, self._sent_ms) / 1000
 
     def longest_ms(self, now_ms: int) -> int:
-        """The longest lease that may still run, for the next leader to wait for."""
+        """Return the longest lease that may still run, for the next leader to wait for."""
         old_are_over = now_ms > leases.over_ms(self.limits, self.began_ms)
         return self.lease_ms if old_are_over else self.limits.lease_ms
 
     @property
     def beat_every_ms(self) -> int:
-        """How often the leader's record is due although nothing has changed: a third of the lease."""
+        """The interval of the leader's record without a change: a third of the lease."""
         return leases.beat_every_ms(self._own)
 
     @property
     def next_beat_ms(self) -> int:
-        """When it is due next. Steps in between have commits of their own, and don't show it."""
+        """Return when it is due next; commits of steps don't replace it."""
         return self._leader_sent_ms + self.beat_every_ms
 
     @property
     def next_count_ms(self) -> int:
-        """When it is due next if what it counts has changed since."""
+        """Return when it is due next if its counters have changed."""
         return self._leader_sent_ms + min(COUNTED_MS, self.beat_every_ms)

@@ -1,6 +1,6 @@
 """The bounds of a job from its config: Samza's own settings, and `samza.dagster.*` beside them.
 
-What each one does here is said in `docs/site/job_settings.toml`, of which the reference page is made.
+`docs/site/job_settings.toml`, the source of the reference page, describes the effect of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Setting:
     older: str = ""
 
     def of(self, config: Mapping[str, str]) -> int:
-        """The value; raises `InvalidInput` that names the key and its bounds."""
+        """Return the value; raises `InvalidInput` that names the key and its bounds."""
         key = self.key if self.key in config or self.older not in config else self.older
         text = config.get(key, str(self.default)).strip()
         digits = text.removeprefix("-")
@@ -64,8 +64,8 @@ LAST_RETRY_DELAY = Setting(
 START_TIMEOUT = Setting(f"{OWN_PREFIX}start.timeout.ms", 120_000, 1_000, _DAY_MS)
 HOST_TIMEOUT = Setting(f"{OWN_PREFIX}host.timeout.ms", 30_000, 1_000, _DAY_MS)
 LEASE = Setting(f"{OWN_PREFIX}lease.ms", 120_000, 3_000, _DAY_MS)
-# Where a warden hangs the agent is the killer: 2 s after the lease, at a look every 0.2 s, and
-# the kernel has to end the process. The least covers that, the rest is for clocks that run apart.
+# If a warden hangs, the agent kills 2 s after the lease, at a look every 0.2 s, and the kernel
+# has to end the process. The minimum covers that; the rest is for clocks that drift apart.
 LEASE_BOUND = Setting(f"{OWN_PREFIX}lease.bound.ms", 4_000, 3_000, _DAY_MS)
 CONCURRENT_STARTS = Setting(f"{OWN_PREFIX}max.concurrent.starts", 2, 1)
 CONCURRENT_ACTIONS = Setting(f"{OWN_PREFIX}max.concurrent.actions", 8, 1)
@@ -85,9 +85,9 @@ PARKED_STARTS = f"{OWN_PREFIX}parked.starts"
 
 
 def limits_of(config: Mapping[str, str]) -> Limits:
-    """The bounds of a job; raises `InvalidInput` that names the key of a value out of bounds.
+    """Return the bounds of a job; raises `InvalidInput` that names the key of a bad value.
 
-    Of any of `SETTINGS`, also of those that only a leader's parts read.
+    All of `SETTINGS` are checked, also those that only a leader's parts read.
     """
     for setting in SETTINGS:
         setting.of(config)
@@ -127,7 +127,10 @@ def _is_true(config: Mapping[str, str], key: str, default: str) -> bool:
 
 
 def fencing_of(config: Mapping[str, str]) -> Fencing:
-    """Return the fencing that takes a lost container's tasks away; raises `InvalidInput` for another word."""
+    """Return the fencing that takes a lost container's tasks away.
+
+    Raises `InvalidInput` for another word.
+    """
     text = config.get(FENCING, Fencing.LEASE.value).strip().lower()
     try:
         return Fencing(text)

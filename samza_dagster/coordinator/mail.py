@@ -1,6 +1,6 @@
-"""Requests as they were read, from either topic: usable, malformed, or none at all. Pure.
+"""Requests as read from either topic: usable, malformed, or none at all. Pure.
 
-Any client with the right to ask can write any bytes: nothing here raises.
+Any client with the right to write can write anything: nothing here raises, whatever the bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Malformed:
-    """A request that can't be read, but that can be answered: its key has a UUID.
+    """An unreadable request with a UUID in its key, so that it can be answered.
 
     `key` is the record's, as it was written. `deployment_id` "" is not known.
     """
@@ -54,7 +54,7 @@ class Malformed:
     destination_host: str
 
     def response(self, now_ms: int) -> PlacementResponse:
-        """BAD_REQUEST, with every field that Samza's readers need."""
+        """Return BAD_REQUEST, with every field that Samza's readers need."""
         return PlacementResponse(
             uuid=self.uuid,
             deployment_id=self.deployment_id or UNKNOWN,
@@ -69,7 +69,7 @@ class Malformed:
 
 @dataclass(frozen=True)
 class Ignored:
-    """Records that nobody could find an answer to; `why` is for the log, "" where it has it."""
+    """A record without a findable answer; `why` is for the log, "" where the log has it."""
 
     why: str
     counted_as: str = "ignored-requests"
@@ -80,7 +80,7 @@ Mail = Arrived | Malformed | Ignored
 
 
 def read_stream_request(key: str, value: bytes) -> Mail | None:
-    """The request under a key of Samza's placement namespace; None for a key that is no request's."""
+    """Read a request under a key of Samza's placement namespace; None for any other key."""
     suffix = f".{REQUEST}"
     if not key.endswith(suffix):
         return None
@@ -95,7 +95,7 @@ def read_stream_request(key: str, value: bytes) -> Mail | None:
     except MalformedRecord as error:
         return _malformed(key, uuid, error.seen, value, own=False)
     if request.uuid != uuid or name != uuid:
-        # Its sender could never find it: answers and deletions go by the uuid.
+        # Its sender could never find an answer: answers and deletions use the uuid.
         return _malformed(
             key, uuid, f"field uuid: {request.uuid}, under the key {name[:80]}", value, own=False
         )
@@ -103,7 +103,7 @@ def read_stream_request(key: str, value: bytes) -> Mail | None:
 
 
 def read_own_request(key: bytes, value: bytes) -> Mail | None:
-    """The request under a key of our state topic; None for a key that is no request's."""
+    """Read a request under a key of our state topic; None for any other key."""
     if not key.startswith(REQUEST_PREFIX.encode()):
         return None
     if len(key) > LONGEST_KEY:
@@ -146,7 +146,7 @@ def _ask(uuid: str, request: PlacementRequest | OwnRequest) -> PlacementAsk:
 
 
 def _too_long(key: str | bytes, where: str) -> Ignored:
-    """A writer that compresses can bring a key that no deletion of ours could carry."""
+    """Ignore a key that no deletion of ours could carry: a compressing writer can bring one."""
     seen = f"key {key[:80]!r}\N{HORIZONTAL ELLIPSIS} of {where}"
     return Ignored(f"{seen}: {len(key)} long, a request's has at most {LONGEST_KEY}")
 

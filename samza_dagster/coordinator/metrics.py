@@ -1,7 +1,7 @@
 """`GET /metrics`: the coordinator's counters and the job's gauges, in OpenMetrics text.
 
-Gauges are read from the state when they are asked for; counters are this term's, and tell since
-when they count: by that an alert knows that what the first scrape of a new leader shows is new.
+Gauges are read from the state at each scrape. Counters are this term's and carry their start:
+by that an alert knows that the first scrape of a new leader shows new counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COUNTERS: Mapping[str, str] = {
 
 
 class JobMetrics:
-    """A collector of one job at one time, as `prometheus_client` takes it."""
+    """A collector of one job at one time, for `prometheus_client`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class JobMetrics:
         self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
-        """Every counter and gauge; the job's name is the label `job`."""
+        """Yield every counter and gauge; the job's name is the label `job`."""
         yield from self._counted()
         processors = [p for group in self._state.groups.values() for p in group.processors.values()]
         yield self._by_role(
@@ -124,7 +124,7 @@ class JobMetrics:
         yield from self._lags()
 
     def _longest_silence_s(self) -> float:
-        """0 without an action; by the leader's clock alone."""
+        """Return the time since the oldest last response of an action, 0 without one."""
         actions = [g.action for g in self._state.groups.values() if g.action is not None]
         responded = [action.response_ms for action in actions if action.response_ms]
         return max(0, self._now_ms - min(responded)) / 1000 if responded else 0.0
@@ -149,7 +149,7 @@ class JobMetrics:
         return self._gauge(name, text, {role.value: counts[role] for role in Role}, by="role")
 
     def _gauge(self, name: str, text: str, values: Mapping[str, float], by: str = "") -> Metric:
-        """`values` by their label `by`; without one there is a single value."""
+        """Return a gauge with `values` by their label `by`, or with a single value."""
         metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job", by] if by else ["job"])
         for label, value in values.items():
             metric.add_metric([self._state.job, label] if by else [self._state.job], value)
@@ -197,7 +197,7 @@ class JobMetrics:
 
 
 def render(metrics: JobMetrics) -> bytes:
-    """The page in OpenMetrics text."""
+    """Return the page in OpenMetrics text."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)  # pyright: ignore[reportArgumentType] - it has what is needed
     generate = cast(

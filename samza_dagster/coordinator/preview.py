@@ -30,11 +30,11 @@ from samza_dagster.placement.state import Limits
 
 
 def preview(connection: Connection, config: Mapping[str, str], limits: Limits) -> dict[str, Any]:
-    """Returns the deployment, whether it is `new`, and of each container what happens at once.
+    """Return the deployment, whether it is `new`, and each container's first step.
 
-    Its `step` is `runs` (it goes on), `starts`, or `later` (after others); `host` is where, or where
-    it was last seen, `any` where none is known. Raises `InvalidInput` for what can't be led, and
-    `Unreachable`.
+    Its `step` is `runs` (it goes on), `starts`, or `later` (after others); `host` is where, or
+    where it was last seen, `any` where none is known. Raises `InvalidInput` for what can't be led,
+    and `Unreachable`.
     """
     kafka = KafkaCluster.of(connection)
     counts = partition_counts(kafka, input_topics(config))

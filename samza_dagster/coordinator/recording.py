@@ -1,4 +1,4 @@
-"""`coordinator run --record-events`: what happened, so that it can be played again."""
+"""`coordinator run --record-events`: a log of events for a replay."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _line(**fields: Any) -> str:
 
 
 class JsonLinesRecorder:
-    """Appends a line when a term begins, and one per step: its event, and the state's digest.
+    """A log with a line for each term's start, and one per step: its event, the state's digest.
 
-    The simulator plays it again (`tests/simulation/event_log.py`). Several coordinators may
+    The simulator replays it (`tests/simulation/event_log.py`). Several coordinators may
     append to one file, or each have its own: a term's first line says what it goes on with.
     A step's line is with the kernel before its commit, so that a killed coordinator's log
     lacks nothing that its records hold; only the last line may be of a step that they lack.
@@ -77,9 +77,9 @@ class JsonLinesRecorder:
             ) from error
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """A term (its leader's epoch) begins: the records that it read, and what it goes on with.
+        """Record that a term (its leader's epoch) begins: its records and its state.
 
-        One whose beginning can't be kept isn't kept at all, and goes on.
+        If that fails, nothing of the term is recorded, and the term goes on.
         """
         if self._stopped:
             return
@@ -91,10 +91,10 @@ class JsonLinesRecorder:
             self._stop(error)
 
     def record(self, event: Event, state: JobState) -> None:
-        """An event, and the state after it; its step is about to be committed.
+        """Record an event and the state after it; its step is about to be committed.
 
-        Of a term's steps only the last may then fail to be. A step that can't be kept ends the
-        keeping, not the term.
+        Only a term's last recorded step may then fail to be committed. A step that can't be
+        recorded ends the recording, not the term.
         """
         if self._stopped:
             return
@@ -104,7 +104,7 @@ class JsonLinesRecorder:
             self._stop(error)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._out.close()
 
     def _ends_within_a_line(self) -> bool:
@@ -128,7 +128,7 @@ class JsonLinesRecorder:
             raise
 
     def _take_back(self, size: int) -> None:
-        """Cuts off the part of a line that was written, unless another has appended since."""
+        """Cut off the written part of a line, unless another process has appended since."""
         with suppress(OSError):
             end = self._out.tell()
             if size and os.fstat(self._out.fileno()).st_size == end:

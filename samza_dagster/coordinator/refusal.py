@@ -1,7 +1,7 @@
-"""Requests that the reducer never sees: malformed ones, and those that a queue has no room for. Pure.
+"""Requests that the reducer never sees: malformed ones, and those for a full queue. Pure.
 
-A group is one record of the state topic, its queue included: without a bound a stranger's
-requests make it larger than a record may be, and no leader could ever write it again.
+A group is one record of the state topic, its queue included. Without a bound anybody's requests
+could make it too large for a record, and no leader could write it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _QUEUED_KINDS = (
 def refusal_records(
     mail: Malformed, answer: PlacementResponse | None
 ) -> tuple[list[durable.Record], list[StreamRecord]]:
-    """For state topic and coordinator stream; without an answer the request is deleted alone."""
+    """Return the records of a refusal for state topic and coordinator stream.
+
+    Without an answer they only delete the request.
+    """
     if mail.own:
         records: list[durable.Record] = [(mail.key, None)]
         if answer is not None:
@@ -49,8 +52,8 @@ def refusal_records(
 def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
     """Return the answer to a request for which its group has no room; None where it has.
 
-    None too for what the reducer wouldn't queue: of another deployment, with a UUID that it
-    knows, or about another request, which may be what makes room.
+    None too for a request that the reducer wouldn't queue: of another deployment, with a known
+    UUID, or about another request, which may make room.
     """
     if ask.kind not in _QUEUED_KINDS or ask.deployment_id != state.deployment_id:
         return None

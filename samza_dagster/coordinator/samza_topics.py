@@ -1,7 +1,8 @@
 """The topics that a job needs beside its own streams, as Samza's coordinators make them. Pure.
 
-Sources: Samza's `MetadataResourceUtil`, `ChangelogStreamManager`, `KafkaSystemAdmin`, `KafkaConfig` (1.8.0).
-Its planner makes intermediate streams, from an application's graph, which isn't in the config.
+Sources: Samza's `MetadataResourceUtil`, `ChangelogStreamManager`, `KafkaSystemAdmin`, `KafkaConfig`
+(1.8.0). Its planner makes intermediate streams, from an application's graph, which isn't in the
+config.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _FOUR_HOURS_MS = str(4 * 3_600_000)
 
 
 def coordinator_stream(config: Mapping[str, str]) -> TopicSpec:
-    """Raises `InvalidInput` that names the setting which is none, as all of this module do."""
+    """Return the coordinator stream's topic.
+
+    Every function of this module raises `InvalidInput` that names an invalid setting.
+    """
     system = _home(config)
     segment = config.get("job.coordinator.segment.bytes") or _of_system(
         config, system, "segment.bytes", _SHORT_SEGMENT
@@ -44,7 +48,7 @@ def coordinator_stream(config: Mapping[str, str]) -> TopicSpec:
 
 
 def own_topics(config: Mapping[str, str]) -> tuple[TopicSpec, ...]:
-    """Our state and audit topic, with as many replicas as the coordinator stream."""
+    """Return our state and audit topic, with as many replicas as the coordinator stream."""
     job, replicas = _name_and_id(config), coordinator_stream(config).replicas
     kept = retained(AUDIT_RETENTION.of(config))
     return (
@@ -54,7 +58,7 @@ def own_topics(config: Mapping[str, str]) -> tuple[TopicSpec, ...]:
 
 
 def samza_topics(config: Mapping[str, str], tasks: int) -> tuple[TopicSpec, ...]:
-    """Coordinator stream, checkpoints, changelogs and access logs of a job with so many tasks.
+    """Return coordinator stream, checkpoints, changelogs and access logs of a job.
 
     `tasks` counts up to the highest changelog partition of one. Topics of systems at other brokers
     than the coordinator stream's are left out.
@@ -93,7 +97,7 @@ def _changelogs(config: Mapping[str, str], tasks: int) -> Iterator[TopicSpec]:
 
 
 def _changelog_settings(config: Mapping[str, str], of: StoreChangelog) -> dict[str, str]:
-    """Return topic settings; if a store's records expire, its changelog is deleted by time, not compacted."""
+    """Return a changelog's settings: deletion by time if its store's records expire."""
     store = f"stores.{of.store}"
     given = f"{store}.changelog.kafka."
     ttl = config.get(f"{store}.rocksdb.ttl.ms", "-1").strip()

@@ -1,6 +1,6 @@
 """The coordinator's page `GET /status`, for people and the sandbox.
 
-Nothing decides on it: the truth is in the state topic and at the agents.
+No decision uses it: state topic and agents are authoritative.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Processes:
         self._lock = threading.Lock()
 
     def note(self, execution_id: str, pid: int | None) -> None:
-        """Remembers a pid; None forgets it."""
+        """Remember a pid; None removes it."""
         with self._lock:
             if pid is None:
                 self._pids.pop(execution_id, None)
@@ -32,13 +32,13 @@ class Processes:
                 self._pids[execution_id] = pid
 
     def pid(self, execution_id: str) -> int | None:
-        """The pid of a live incarnation, if an agent has told it."""
+        """Return the pid of a live incarnation, if an agent has reported it."""
         with self._lock:
             return self._pids.get(execution_id)
 
 
 def _lag(state: JobState, processor: Processor, now_ms: int) -> dict[str, Any]:
-    """`lag` of a standby that has a sample; `age_ms` is how old that is."""
+    """Return `lag` of a standby that has a sample; `age_ms` is the sample's age."""
     sample = state.lags.get(processor.processor_id)
     if sample is None or processor.role is not Role.STANDBY:
         return {}
@@ -60,14 +60,14 @@ def status_document(
     counters: dict[str, int],
     now_ms: int,
 ) -> dict[str, Any]:
-    """`{deployment_id, leader_epoch, deployed, degraded, hosts, processors, actions, queued,
-    failovers, orphans, counters}`.
+    """Return `{deployment_id, leader_epoch, deployed, degraded, hosts, processors, actions,
+    queued, failovers, orphans, counters}`.
 
     `deployed`: all actives and all standbys run. `degraded`: processor → why, of those that
     have no place. `queued` are the requests that wait, whether their group has an action or not.
     `paused_for_ms` of a processor is how long it isn't started yet, null when it isn't paused.
-    `orphans` are incarnations on hosts that fell silent: nobody knows whether they live.
-    While nothing starts because one of a deployment with other groups may own tasks,
+    `orphans` are incarnations on silent hosts: it is unknown whether they live. While nothing
+    starts because an incarnation of a deployment with other groups may own tasks,
     `starts_wait_for` is its execution id.
     """
     processors: dict[str, Any] = {}

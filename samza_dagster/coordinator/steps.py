@@ -1,4 +1,4 @@
-"""The steps of a term: the reducer decides, the log commits, the cluster is told.
+"""The steps of a term: the reducer decides, the log commits, the cluster acts.
 
 Each step of the reducer that changes anything is one transaction (state, responses,
 localities, tombstones of taken requests); its effects leave only after the commit.
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 class Steps:
     """The steps of a leader and the state that they have led to; made anew for every term.
 
-    What is learnt on the way, as that a start has failed, goes to the `inbox`.
+    Findings on the way, such as a failed start, go to the `inbox`.
     `stored` is the state as the topic holds it, `state` the one to go on with: they may
     differ in the limits, which are the present config's.
     """
@@ -81,7 +81,7 @@ class Steps:
         )
 
     def launcher_with_extras(self) -> Launcher:
-        """The deployment's, with the standbys that requests have spun up by now."""
+        """Return the deployment's launcher with the standbys that requests have spun up."""
         return self.launcher.with_extras(extra_standbys(self.state.groups.values()))
 
     def take(
@@ -115,7 +115,7 @@ class Steps:
         if (records or projections or stream_records) and now >= self.next_beat_ms:
             records.append(self._leader_record(now))
         if self.recorder is not None:
-            # Before the commit: no step is in the records that the log lacks, wherever this dies.
+            # Before the commit: wherever this process dies, the log has every step of the records.
             self.recorder.record(event, result.state)
         if records or projections or stream_records:
             self._commit(records, projections, stream_records)
@@ -135,16 +135,16 @@ class Steps:
     def commit_alone(
         self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord] = ()
     ) -> None:
-        """A commit that is no step of the reducer; raises as `take` does."""
+        """Commit records without a step of the reducer; raises as `take` does."""
         self._commit(records, stream_records=stream_records)
 
     def beat(self, now_ms: int) -> None:
-        """Show the brokers and readers of the topic that this leader still leads."""
+        """Show the brokers and the topic's readers that this leader still leads."""
         hosts = self._hosts.changed(self.state, self.cluster.hosts())
         self.commit_alone([self._leader_record(now_ms), *hosts])
 
     def end_in_order(self) -> None:
-        """Record that nobody leads."""
+        """Write that this leader has ended, for the candidates."""
         try:
             self._commit([self._leader_record(self.clock.now_ms(), ended=True)])
         except Unreachable as error:
@@ -152,24 +152,24 @@ class Steps:
 
     @property
     def next_beat_ms(self) -> int:
-        """When the leader's record is due: by its age, sooner if something was counted since.
+        """Return when the leader's record is due: by its age, sooner after a change of counters.
 
-        It is all that clients see of the counters, and of whether this leader lives.
+        Clients see the counters and the leader's life by this record alone.
         """
         counted = self.counters != self._sent_counters
         return self.leases.next_count_ms if counted else self.leases.next_beat_ms
 
     @property
     def start_again_ms(self) -> int | None:
-        """When the starts that brokers held up are tried again; None when there are none."""
+        """Return when the starts that brokers delayed are tried again; None without any."""
         return self._start_again_ms if self._effects.has_unadmitted else None
 
     def count_anew(self) -> None:
-        """After a long commit: every deadline counts anew, and hosts say again what they have.
+        """Restart every deadline after a long commit, and have hosts report again.
 
-        The same as after a restart, since as little was heard meanwhile. What has come by then is
-        heard before anything counts as late, or before deadlines count anew once more: where every
-        commit takes long, each event has its turn all the same. Raises as `take` does.
+        It is as after a restart, since nothing was heard meanwhile. Events that have arrived are
+        handled before anything counts as late, and before deadlines restart once more, so that
+        each event has its turn even if every commit takes long. Raises as `take` does.
         """
         self.was_held_up = False
         self.take(events.CoordinatorRestarted(0))
@@ -177,7 +177,7 @@ class Steps:
         self.inbox.hear_first()
 
     def start_again(self) -> None:
-        """Tries the starts again that brokers held up, where they are still wanted."""
+        """Try the starts again that brokers delayed, where they are still wanted."""
         with self.inbox.away():
             self._effects.start_again(lambda eid: is_starting(self.state, eid))
         self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Term:
-    """The loop of one leader: what it is told, and what is due by time; made anew for every term."""
+    """The loop of one leader over events and deadlines; made anew for every term."""
 
     steps: Steps
     requests: KafkaRequests
@@ -60,19 +60,19 @@ class Term:
         self._prove_again_ms = 0
 
     def stop(self) -> None:
-        """Ends the term after the step in hand; safe from any thread and from a signal."""
+        """End the term after the current step; safe from any thread and from a signal."""
         self._inbox.end()
 
     def observe(self, event: events.LagObserved | events.StandbyStalled | Ignored) -> None:
-        """Takes what the standbys report; safe from any thread."""
+        """Queue an observation of standbys' lag; safe from any thread."""
         self._inbox.put(event)
 
     def fenced(self, execution_id: str) -> None:
-        """Takes the brokers' word that they refuse it; safe from any thread."""
+        """Queue the brokers' confirmation that they refuse it; safe from any thread."""
         self._inbox.put(events.PrincipalFenced(self._clock.now_ms(), execution_id))
 
     def status(self) -> dict[str, Any]:
-        """The document of `GET /status`."""
+        """Return the document of `GET /status`."""
         return status_document(
             self.steps.state,
             self.processes,
@@ -83,7 +83,7 @@ class Term:
         )
 
     def metrics(self) -> bytes:
-        """The page of `GET /metrics`."""
+        """Return the page of `GET /metrics`."""
         return render(
             JobMetrics(
                 self.steps.state,
@@ -96,10 +96,10 @@ class Term:
         )
 
     def lead(self, last_seen_hosts: Mapping[str, str]) -> None:
-        """Runs until stopped; raises `Fenced` or `Unreachable`.
+        """Run the term until stopped; raises `Fenced` or `Unreachable`.
 
-        Requests that were already there are read before those that come later, so that
-        none is missed; one that is read twice is known by its UUID.
+        Present requests are read before later ones, so that none is missed; the UUID identifies a
+        request that is read twice.
         """
         for event in first_events(
             self.steps.deployment, self.steps.state, last_seen_hosts, self._leases.limits
@@ -114,7 +114,7 @@ class Term:
             )
         )
         with ExitStack() as tails:
-            # In this order: what is about a request comes after it, and is in our own topic.
+            # In this order: a request about another one follows it, and is in our own topic.
             tails.enter_context(self.requests.tail(self._inbox.put))
             tails.enter_context(self.own_requests.tail(self._inbox.put))
             self._loop()
@@ -141,10 +141,10 @@ class Term:
                 if item.why:
                     log.warning("ignored a record: %s", item.why)
             case HostTold():
-                # What was replaced is being stopped: nothing lives on by a new lease.
+                # Replaced incarnations are being stopped: none lives on by a new lease.
                 self._cluster.admit_host(item.host)
             case Rival():
-                # The brokers refuse the beat of a leader that was replaced.
+                # The brokers refuse the beat of a replaced leader.
                 log.warning("proving that this one leads: %s", item.why)
                 self.steps.beat(self._clock.now_ms())
             case CaughtUp():
@@ -182,14 +182,14 @@ class Term:
         again = self.steps.start_again_ms
         if again is not None:
             due = min(due, again)
-        # A deadline that lies behind is looked at again soon, not in a busy loop.
+        # Look at a past deadline again soon, not in a busy loop.
         return max(_LOOK_AGAIN_S, (due - self._clock.now_ms()) / 1000)
 
     def _heed_higher_epochs(self) -> None:
-        """An agent that follows a higher epoch has heard another leader, or is wrong.
+        """Commit a beat when an agent reports a higher epoch: it follows another leader, or is wrong.
 
-        The brokers know which: they refuse the beat of a leader that was replaced. Where they
-        take it there is no other, and that host stays refused; its word ends no leader.
+        The brokers refuse the beat of a replaced leader. If they accept it, no other leader
+        exists: keep refusing that host.
         """
         epochs = self._cluster.higher_epochs()
         now = self._clock.now_ms()
@@ -219,7 +219,10 @@ class Term:
         self._answer(beyond)
 
     def _refuse(self, mail: Malformed) -> None:
-        """Answers what the reducer never sees, and deletes it. A known UUID's answer stands."""
+        """Answer and delete a request that the reducer never sees.
+
+        A known UUID keeps its answer.
+        """
         state = self.steps.state
         known = mail.uuid in state.uuids or mail.uuid in state.refused
         foreign = mail.deployment_id not in ("", state.deployment_id)
@@ -231,7 +234,7 @@ class Term:
         self._answer(mail)
 
     def _answer(self, mail: Malformed) -> None:
-        """The answer, the deletion and the memory of both in one commit."""
+        """Commit the answer, the deletion and the memory of both at once."""
         answer = mail.response(self._clock.now_ms())
         self.steps.take(events.RequestRefused(0, mail.uuid), refusal_records(mail, answer))
 

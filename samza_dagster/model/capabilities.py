@@ -9,17 +9,16 @@ from dataclasses import dataclass
 class Capabilities:
     """Capabilities of a job's coordinator: code asks for these, never for its name.
 
-    `has_own_requests`: it takes requests that Samza's wire has no form for: a hold until a
-    commit, a cancel, a fail-over, a standby on request.
-    `has_standby_destination`: an active may be asked to take the place of its standby, which makes room.
-    `tells_what_runs`: it shows the state and the incarnation of each container, and its SUCCEEDED
-    is the container's check-in; else that is a launch, and a state is when a container reported last.
-    `answers_late`: what was asked of a former deployment gets its answer from the next one.
-    `rules_before_stop`: what the rules refuse it refuses before it stops anything.
-    `knows_all_hosts`: no host but those that it shows can take a container.
-    `shows_its_life`: whether it lives its own records tell; else the containers' reports alone, or YARN.
-    `heeds_destination`: a host that is asked for counts, whether or not the job has host affinity.
-    `places_tasks`: what is placed is a task, and stays there; a processor with all its tasks is only restarted.
+    `has_own_requests`: it accepts requests that Samza's wire can't express: a hold until a commit,
+    a cancel, a fail-over, a standby on request. `has_standby_destination`: an active may be asked
+    to take the place of its standby, which makes room. `tells_what_runs`: it shows the state and
+    the incarnation of each container, and its SUCCEEDED is the container's check-in; else that is a
+    launch, and a state is when a container reported last. `answers_late`: the next deployment
+    answers requests to a former one. `rules_before_stop`: it refuses by the rules before it stops
+    anything. `knows_all_hosts`: only the hosts that it shows can run a container. `shows_its_life`:
+    its own records show whether it lives; else containers' reports or YARN do. `heeds_destination`:
+    a requested host counts, whether or not the job has host affinity. `places_tasks`: requests
+    place single tasks for good; a whole processor is only restarted.
     """
 
     has_own_requests: bool
@@ -72,5 +71,5 @@ COORDINATORS = {
 
 
 def capabilities(coordinator: str) -> Capabilities:
-    """The capabilities of a coordinator by its name; of one that isn't known those of Samza's AM, the fewest."""
+    """Return a coordinator's capabilities by its name; an unknown one has those of Samza's AM."""
     return COORDINATORS.get(coordinator, COORDINATORS["samza"])

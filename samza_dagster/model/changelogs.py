@@ -1,6 +1,7 @@
 """Streams of stores' changes and checkpoints, read from a job's config as Samza reads it.
 
-Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`, `StreamManager.createUniqueNameForBatch` (1.8.0).
+Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`,
+`StreamManager.createUniqueNameForBatch` (1.8.0).
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ class StoreChangelog:
     topic: str
 
     def offset_gauge(self, partition: int) -> str:
-        """The gauge by which a standby reports the offset that it applied last."""
+        """Return the gauge by which a standby reports the offset that it applied last."""
         return offset_gauge(self.system, self.topic, partition)
 
 
 def offset_gauge(system: str, stream: str, partition: int | str) -> str:
-    """The name of a partition's offset in a task's metrics (`TaskInstanceMetrics.addOffsetGauge`)."""
+    """Return the name of a partition's offset in a task's metrics (`TaskInstanceMetrics.addOffsetGauge`)."""
     return f"{system}-{stream}-{partition}-offset"
 
 
 def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
-    """Stores with a changelog: `stores.<name>.changelog` is set.
+    """Return the stores with a changelog: `stores.<name>.changelog` is set.
 
     A changelog without a system is of `job.changelog.system`, else of
     `job.default.system`. A run in batch mode has changelogs of its own.
@@ -53,7 +54,7 @@ def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
 
 
 def checkpoint_system(config: Mapping[str, str]) -> str | None:
-    """The system of the Kafka topic with the job's checkpoints; None where it writes none there."""
+    """Return the system of the Kafka topic with the job's checkpoints, or None."""
     if not config.get("task.checkpoint.factory", "").strip().endswith(_KAFKA_CHECKPOINTS):
         return None
     return config.get("task.checkpoint.system") or config.get("job.default.system", "")

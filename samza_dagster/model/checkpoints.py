@@ -1,10 +1,10 @@
 """Samza's checkpoint records: what a task has read, and where its changelogs ended then. Pure.
 
 Key: `{"systemstreampartition-grouper-factory","taskName","type"}`. A commit is written in both
-versions by default. `checkpoint-v2` holds `input-offsets`, and a marker with the changelog's offset of
-each store. `checkpoint` (v1) has both in one map: a changelog's offset is `<checkpoint id>:<offset>`.
-Sources: Samza's `KafkaCheckpointLogKeySerde`, `CheckpointV1Serde`, `KafkaChangelogSSPOffset`,
-`KafkaStateCheckpointMarker` (1.8.0).
+versions by default. `checkpoint-v2` holds `input-offsets`, and a marker with the changelog's offset
+of each store. `checkpoint` (v1) has both in one map: a changelog's offset is `<checkpoint
+id>:<offset>`. Sources: Samza's `KafkaCheckpointLogKeySerde`, `CheckpointV1Serde`,
+`KafkaChangelogSSPOffset`, `KafkaStateCheckpointMarker` (1.8.0).
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class CheckpointKey(NamedTuple):
 class Checkpoint(NamedTuple):
     """A commit of a task: offsets alone.
 
-    Inputs are by `<system>.<stream>.<partition>`, changelogs by the gauge that their standbys report.
-    `at_ms` is the record's time, by the clock of the container's host: to be shown. `offset` is
-    the record's own, which tells what was committed before what: the topic has one partition.
+    Inputs are by `<system>.<stream>.<partition>`, changelogs by the gauge that their standbys
+    report. `at_ms` is the record's time, by the clock of the container's host: to be shown.
+    `offset` is the record's own, which tells what was committed before what: the topic has one
+    partition.
     """
 
     task_name: str
@@ -63,7 +64,10 @@ def checkpoint_key(key: bytes | None) -> CheckpointKey | None:
 def decode_checkpoint(
     key: CheckpointKey, value: bytes, at_ms: int = 0, offset: int = -1
 ) -> Checkpoint:
-    """Decode the value of a checkpoint. Raises `MalformedRecord`, which says what is wrong with it."""
+    """Decode the value of a checkpoint.
+
+    Raises `MalformedRecord`, which says what is wrong with it.
+    """
     try:
         inputs, changelogs = (_of_v1 if key.version == V1 else _of_v2)(orjson.loads(value))
     except _UNREADABLE as error:

@@ -29,7 +29,7 @@ class TaskMode(StrEnum):
 def malformed(
     kind: str, error: ValidationError, named: Callable[[str], str] = str
 ) -> MalformedRecord:
-    """Return pydantic's refusal as `MalformedRecord` that names the first field.
+    """Return pydantic's error as `MalformedRecord` that names the first field.
 
     `named` gives a field's name on the wire: pydantic tells our own of one that is missing.
     """
@@ -45,10 +45,10 @@ def _with_hyphens(name: str) -> str:
 
 
 class WireModel(BaseModel):
-    """Immutable model whose field aliases are Samza's JSON names."""
+    """An immutable model with Samza's JSON names as field aliases."""
 
     # Samza's `CamelCaseToDashesStrategy`. A generator, so that type checkers see our names.
-    # Built at first use: modules that only import them, as each run of Dagster does, pay nothing.
+    # Built at first use, so that an import alone, as in each run of Dagster, costs nothing.
     model_config = ConfigDict(
         frozen=True,
         populate_by_name=True,
@@ -58,16 +58,16 @@ class WireModel(BaseModel):
     )
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON object as Samza writes it; absent optional fields stay absent."""
+        """Return the JSON object as Samza writes it; absent optional fields stay absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def to_json(self) -> str:
-        """The JSON text as Samza writes it, without spaces."""
+        """Return the JSON text as Samza writes it, without spaces."""
         return json.dumps(self.to_wire(), separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Reads what Samza serves; raises `MalformedRecord` that names the first bad field."""
+        """Parse Samza's JSON; raises `MalformedRecord` that names the first bad field."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -77,7 +77,7 @@ class WireModel(BaseModel):
 class SystemStreamPartition(WireModel):
     """A partition of one stream of one system; `key_bucket` -1 is the whole of it.
 
-    The fields stand in the order in which Samza writes them (a Java hash map's): the
+    The fields are in the order in which Samza writes them (a Java hash map's): the
     JSON text is a key of the coordinator stream, and compaction compares bytes.
     """
 
@@ -121,7 +121,7 @@ class ContainerModel(WireModel):
 
     @property
     def mode(self) -> TaskMode:
-        """Standby when every task is a standby task, else Active."""
+        """Return Standby when every task is a standby task, else Active."""
         if self.tasks and all(t.task_mode is TaskMode.STANDBY for t in self.tasks.values()):
             return TaskMode.STANDBY
         return TaskMode.ACTIVE
@@ -135,7 +135,7 @@ class JobModel(WireModel):
     max_change_log_stream_partitions: int | None = None
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """The active's processor id → it and its standbys."""
+        """Return the active's processor id → it and its standbys."""
         tasks = {pid: container.tasks for pid, container in self.containers.items()}
         standbys = {p for p, c in self.containers.items() if c.mode is TaskMode.STANDBY}
         groups: dict[str, list[str]] = {pid: [pid] for pid in tasks if pid not in standbys}
@@ -146,10 +146,10 @@ class JobModel(WireModel):
 
 
 def actives(tasks: Mapping[str, Iterable[str]], standbys: Set[str]) -> dict[str, str]:
-    """Map each processor to the active that it replicates: the one that runs the tasks of its standby tasks.
+    """Return processor → the active of the same state, which runs the tasks that a standby replicates.
 
-    `tasks` are the names of each processor's tasks, `standbys` those whose tasks are standby
-    tasks. If its tasks don't tell, a standby has the active that it is named for.
+    `tasks` are the names of each processor's tasks, `standbys` the processors of standby tasks.
+    If a standby's tasks don't identify its active, its name does.
     """
     runs = {task: pid for pid, names in tasks.items() if pid not in standbys for task in names}
     found = {pid: pid for pid in tasks}

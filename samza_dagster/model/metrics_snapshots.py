@@ -34,11 +34,11 @@ class TaskSample(NamedTuple):
     """A task's newest report: its host, when, and its offset gauges by name.
 
     An offset is None while nothing was applied yet. `at_ms` is the clock of that host, `started_ms`
-    when this incarnation began by the same clock (0 where the report doesn't say). `execution_id` is
-    the incarnation's, empty in a report of an older Samza. `came_ms` is the time of the record that
-    brought it, by whose clock the topic's setting says. `processes`: its run loop has processed or
-    committed, so its stores are restored; always False of a standby's task. `stores` are the gauges
-    of its stores.
+    when this incarnation began by the same clock (0 where the report doesn't say). `execution_id`
+    is the incarnation's, empty in a report of an older Samza. `came_ms` is the time of its record,
+    by the clock of the topic's setting. `processes`: its run loop has processed or committed, so
+    its stores are restored; always False for a standby's task. `stores` are the gauges of its
+    stores.
     """
 
     task_name: str
@@ -54,7 +54,7 @@ class TaskSample(NamedTuple):
 
     @property
     def record_bytes(self) -> dict[str, float]:
-        """Store → the mean size of the records that it was given."""
+        """Return store → the mean size of the records that it was given."""
         found: dict[str, float] = {}
         for store in _stores(tuple(self.stores)):
             written, records = self.stores[f"{store}{_WRITTEN}"], self.stores.get(f"{store}-puts")
@@ -73,7 +73,7 @@ class TaskSample(NamedTuple):
 
 
 def metrics_topics(config: Mapping[str, str]) -> dict[str, int]:
-    """Topic → interval in seconds, of every reporter in `metrics.reporters` with a stream."""
+    """Return topic → interval in seconds of every reporter in `metrics.reporters` with a stream."""
     topics: dict[str, int] = {}
     for reporter in (name.strip() for name in config.get("metrics.reporters", "").split(",")):
         stream = config.get(f"metrics.reporter.{reporter}.stream", "")
@@ -94,11 +94,11 @@ def task_samples(
     counts: Callable[[TaskSample], bool] = lambda _: True,
     on_unreadable: Callable[[bytes], None] = lambda _: None,
 ) -> dict[str, TaskSample]:
-    """Task → its newest sample, out of metrics snapshots of any jobs; others are skipped.
+    """Return task → its newest sample, from metrics snapshots of any jobs; others are skipped.
 
     The newest is the last in the order given, which is that of the topic: hosts' clocks differ,
-    and each may be set back. Those that `counts` says no to hide no other one.
-    Anybody may write there: what can't be read goes to `on_unreadable`, and costs no other one.
+    and each may be set back. A sample that `counts` rejects hides no other one.
+    Anybody may write there: an unreadable record goes to `on_unreadable` and hides no other one.
     """
     newest: dict[str, TaskSample] = {}
     for raw in snapshots:
@@ -117,9 +117,9 @@ def task_samples(
 def decode_report(
     raw: bytes, *, jobs: Collection[tuple[str, str]] | None = None, source: str = TASK
 ) -> TaskSample | None:
-    """Decode a metrics snapshot whose source begins like `source`; None of another source or of other jobs.
+    """Decode a metrics snapshot with a source that begins like `source`; None for any other.
 
-    Of those that are passed over the header alone is parsed, where it comes first, as Samza writes it.
+    Only the header of a skipped one is parsed, if it comes first, as Samza writes it.
     Raises `MalformedRecord`, which says what is wrong with it.
     """
     try:
@@ -153,7 +153,10 @@ def decode_report(
 
 
 def host_time(raw: bytes | None, job: tuple[str, str]) -> tuple[str, int] | None:
-    """The host that wrote a snapshot of this job, and its clock then; None: it is none of the job's."""
+    """Return the host that wrote a snapshot of this job and its clock then.
+
+    None for another job's.
+    """
     try:
         header = _header(raw)[0] if raw else None
         if header is None or not _is_of(header, job):
@@ -165,7 +168,7 @@ def host_time(raw: bytes | None, job: tuple[str, str]) -> tuple[str, int] | None
 
 
 def _header(raw: bytes) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """A snapshot's header; and all of it, where the header can't be told without the rest."""
+    """Return a snapshot's header; and all of it, where the header needs the rest to be parsed."""
     if raw.startswith(_HEADER):
         try:
             return orjson.loads(raw[len(_HEADER) - 1 : raw.index(b"}") + 1]), None
@@ -187,7 +190,7 @@ def _header_in(document: object) -> dict[str, Any] | None:
 
 
 def _untyped(found: Any) -> Any:
-    """JSON without the types that Jackson puts before each value: `["java.util.HashMap", {…}]`."""
+    """Return JSON without Jackson's type before each value: `["java.util.HashMap", {…}]`."""
     if isinstance(found, dict):
         return {name: _untyped(one) for name, one in cast("dict[str, Any]", found).items()}
     pair = cast("list[Any]", found) if isinstance(found, list) else []
@@ -210,7 +213,7 @@ def _group(metrics: Mapping[str, Any], name: str) -> dict[str, Any]:
 @lru_cache(maxsize=50_000)
 def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
     """Return the gauges of offsets: a task has the same sixty gauges in each of its reports."""
-    # Of a store that is its task's side input each offset is there twice.
+    # A store that is its task's side input has each offset twice.
     return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE_INPUT))
 
 

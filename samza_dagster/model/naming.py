@@ -34,35 +34,35 @@ def _flat(name: str) -> str:
 
 
 def coordinator_stream_topic(job_name: str, job_id: str) -> str:
-    """The coordinator stream's topic; `_` inside name or id becomes `-`."""
+    """Return the coordinator stream's topic; `_` inside name or id becomes `-`."""
     return f"__samza_coordinator_{_flat(job_name)}_{_flat(job_id)}"
 
 
 def checkpoint_topic(job_name: str, job_id: str) -> str:
-    """The checkpoint topic (`KafkaCheckpointManagerFactory.getTopicName`)."""
+    """Return the checkpoint topic (`KafkaCheckpointManagerFactory.getTopicName`)."""
     return f"__samza_checkpoint_ver_1_for_{_flat(job_name)}_{_flat(job_id)}"
 
 
 def state_topic(job_name: str, job_id: str) -> str:
-    """Our durable state: one partition, compacted, written in transactions."""
+    """Return the topic of our durable state: one partition, compacted, written in transactions."""
     return f"__samza_dagster_{_flat(job_name)}_{_flat(job_id)}"
 
 
 def audit_topic(job_name: str, job_id: str) -> str:
-    """Our certificates and history: one partition, retained by time."""
+    """Return the topic of our certificates and history: one partition, retained by time."""
     return f"__samza_dagster_audit_{_flat(job_name)}_{_flat(job_id)}"
 
 
 def lag_topic(job_name: str, job_id: str) -> str:
-    """The newest readiness of each standby: one partition, compacted by the standby's id."""
+    """Return the topic of standbys' newest readiness: one partition, compacted by the standby's id."""
     return f"__samza_dagster_lag_{_flat(job_name)}_{_flat(job_id)}"
 
 
 def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None:
-    """Raises `Refused` when the config in a coordinator stream is another job's.
+    """Raise `Refused` when the config in a coordinator stream is another job's.
 
     `wd_v1` and `wd-v1` have one coordinator stream, one state topic and one audit topic.
-    A stream without `job.name` is nobody's yet; without `job.id` it is the job's with id 1.
+    A stream without `job.name` is free; without `job.id` it is the job's with id 1.
     """
     name, ident = config.get("job.name"), config.get("job.id") or "1"
     if name and (name, ident) != (job_name, job_id):
@@ -76,10 +76,10 @@ def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None
 
 
 def own_name(job_name: str, job_id: str) -> str:
-    """`<name>-<id>`, the one form in which names of ours hold both: no two jobs share it.
+    """Return `<name>-<id>`, unique to a job: the form in which names of ours contain both.
 
-    It is split at its last `-`: `..<hex>` stands for a `-` inside the id, and in either part for
-    each byte that is no letter, digit, `.`, `_` or `-`. Safe as a part of a path and of a URL.
+    It is split at its last `-`: `..<hex>` replaces a `-` inside the id, and in either part each
+    byte that is no letter, digit, `.`, `_` or `-`. It is safe as a part of a path and of a URL.
     """
     return f"{_ESCAPED.sub(_hex, job_name)}-{_ESCAPED_IN_AN_ID.sub(_hex, job_id)}"
 
@@ -89,7 +89,7 @@ def _hex(found: re.Match[str]) -> str:
 
 
 def transactional_id(job_name: str, job_id: str) -> str:
-    """Return the transactional id of the writer of the job's state topic: one id a topic.
+    """Return the transactional id of the state topic's one writer: one id a topic.
 
     Jobs that share the topic by Samza's rule for names share it too, and fence one another.
     """
@@ -97,18 +97,17 @@ def transactional_id(job_name: str, job_id: str) -> str:
 
 
 def is_standby(processor_id: str) -> bool:
-    """Samza's rule: a processor id with `-` in it is a standby's (`StandbyTaskUtil`).
+    """Return whether an id with `-` in it is a standby's, by Samza's rule (`StandbyTaskUtil`).
 
-    The hyphens of a UUID are none of these. Where the job is at hand its tasks tell it, of
-    every id.
+    The hyphens of a UUID don't count. A job's tasks, where they are known, decide for every id.
     """
     return _OF_A_STANDBY.fullmatch(processor_id) is not None
 
 
 def group_of(processor_id: str) -> str:
-    """The active's processor id, which names the group of it and its standbys, by the same rule.
+    """Return the active's processor id by the same rule: the name of its group with its standbys.
 
-    Of a standby task, where tasks are placed, the active task's name.
+    Where tasks are placed, return the active task's name of a standby task.
     """
     if processor_id.startswith("Standby-"):
         return active_task_of(processor_id)
@@ -117,15 +116,15 @@ def group_of(processor_id: str) -> str:
 
 
 def standby_container_id(active_id: str, replica: int) -> str:
-    """`<active>-<replica>`, replica counted from 0."""
+    """Return `<active>-<replica>`, replica counted from 0."""
     return f"{active_id}-{replica}"
 
 
 def standby_task_name(active_task: str, replica: int) -> str:
-    """`Standby-<active task>-<replica>`.
+    """Return `Standby-<active task>-<replica>`.
 
-    Raises `InvalidInput` for a task name with `-` in it: Samza takes what stands
-    between the first and the second `-` for the active's name.
+    Raises `InvalidInput` for a task name with `-` in it: Samza takes the
+    part between the first and the second `-` for the active's name.
     """
     if "-" in active_task:
         raise InvalidInput(
@@ -137,36 +136,36 @@ def standby_task_name(active_task: str, replica: int) -> str:
 
 
 def active_task_of(task_name: str) -> str:
-    """The active task that a standby task shadows; an active task's own name."""
+    """Return the active task that a standby task shadows; an active task's own name."""
     parts = task_name.split("-")
     return parts[1] if len(parts) >= 3 and parts[0] == "Standby" else task_name
 
 
 def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> str:
-    """Path of a task's store below `LOGGED_STORE_BASE_DIR`.
+    """Return the path of a task's store below `LOGGED_STORE_BASE_DIR`.
 
-    The same for an active and its standby, which is why they can't share a host.
+    It is the same for an active and its standby, which is why they can't share a host.
     """
     return f"{job_name}-{job_id}/{store}/{active_task_of(task_name).replace(' ', '_')}"
 
 
 def one_more_of(active_id: str) -> str:
-    """An id for one more standby of an active, which no container has."""
+    """Return a unique id for one more standby of an active."""
     return f"{active_id}{ONE_MORE}"
 
 
 def with_ids(jobs: Iterable[str]) -> list[str]:
-    """Each as `<name>/<id>`; one without an id has id 1, as in Samza."""
+    """Return each job as `<name>/<id>`; one without an id has id 1, as in Samza."""
     return [job if "/" in job else f"{job}/1" for job in jobs]
 
 
 def is_pattern(job: str) -> bool:
-    """Return whether it stands for any number of jobs."""
+    """Return whether it is a pattern for any number of jobs."""
     return any(sign in job for sign in "*?[")
 
 
 def jobs_of(names: Iterable[str], deployed: Callable[[], Iterable[str]]) -> list[str]:
-    """Jobs by their names, each `<name>/<id>`, and by patterns of those that are `deployed`."""
+    """Return jobs by their names, each `<name>/<id>`, and by patterns of the `deployed` ones."""
     patterns = [name for name in names if is_pattern(name)]
     found = deployed() if patterns else ()
     matching = [job for job in found if any(fnmatchcase(job, one) for one in patterns)]

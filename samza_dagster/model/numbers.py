@@ -1,4 +1,4 @@
-"""Whole numbers in what anybody may have written."""
+"""Whole numbers in untrusted input."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ _DIGITS = len(str(JAVA_LONG_MAX))
 
 
 def long_or_none(value: object) -> int | None:
-    """A number from 0 that a Java long holds, or its digits; None for anything else.
+    """Return a number from 0 in a Java long's range, also from its digits; None for anything else.
 
-    JSON and `int` accept larger ones, infinity and the digits of other alphabets; later arithmetic
-    would fail.
+    JSON and `int` know larger ones, infinity and the digits of other alphabets, which break
+    later computations.
     """
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
         value = int(value)

@@ -1,4 +1,4 @@
-"""Requests that Samza's wire has no form for: they go through our own state topic.
+"""Requests that Samza's wire can't express: they go through our own state topic.
 
 Key `request/<uuid>`, value a JSON object with `"version": 1`; answered under
 `response/<uuid>` with the fields and statuses of Samza's responses. None of them
@@ -47,7 +47,7 @@ class RequestKind(StrEnum):
 
     @property
     def is_about_another(self) -> bool:
-        """Whether it is about an earlier request, named by `refers_to`."""
+        """Return whether it is about an earlier request, named by `refers_to`."""
         return self in (RequestKind.COMMIT, RequestKind.RELEASE, RequestKind.CANCEL)
 
 
@@ -57,8 +57,7 @@ class OwnRequest(WireModel):
     `timestamp` in ms since the epoch. `request_expiry` in ms bounds the reservation, and
     with `hold` how long it is held for a commit. `refers_to` is the UUID of the request
     that a commit, release or cancel is about. `execution_id` is the incarnation that a
-    fail-over is about; without it, it is about whichever runs. Readers ignore fields that they
-    don't know.
+    fail-over is about; without it any incarnation is meant. Readers ignore unknown fields.
     """
 
     model_config = ConfigDict(alias_generator=to_camel)
@@ -109,12 +108,12 @@ class OwnRequest(WireModel):
 
 
 def _kind_of(info: ValidationInfo) -> RequestKind | None:
-    """The request's kind; None where that was refused itself."""
+    """Return the request's kind; None where that was refused itself."""
     return info.data.get("kind")
 
 
 def parse_own_request(payload: str | bytes) -> OwnRequest:
-    """Reads a request; raises `MalformedRecord` that names the field."""
+    """Read a request; raises `MalformedRecord` that names the field."""
     try:
         request = OwnRequest.model_validate_json(payload, strict=True)
     except ValidationError as error:
@@ -126,12 +125,12 @@ def parse_own_request(payload: str | bytes) -> OwnRequest:
 
 
 def response_value(response: PlacementResponse) -> dict[str, Any]:
-    """The value of a `response/<uuid>` record, without its version."""
+    """Return the value of a `response/<uuid>` record, without its version."""
     return response.to_wire()
 
 
 def parse_own_response(uuid: str, value: dict[str, Any]) -> PlacementResponse:
-    """The response of a record's value; raises `MalformedRecord` that names the field."""
+    """Parse a record's value as a response; raises `MalformedRecord` that names the field."""
     fields = {name: entry for name, entry in value.items() if name != "version"}
     response = parse_response(json.dumps(fields))
     if response.uuid != uuid:
@@ -142,7 +141,7 @@ def parse_own_response(uuid: str, value: dict[str, Any]) -> PlacementResponse:
 
 
 def uuid_of_key(key: str) -> str | None:
-    """The UUID that a `request/…` or `response/…` key names, in canonical form; None if none."""
+    """Return the UUID of a `request/…` or `response/…` key in canonical form, or None."""
     for prefix in (REQUEST_PREFIX, RESPONSE_PREFIX):
         if key.startswith(prefix):
             return canonical_uuid_or_none(key.removeprefix(prefix))
@@ -150,7 +149,7 @@ def uuid_of_key(key: str) -> str | None:
 
 
 def canonical_uuid_or_none(text: str) -> str | None:
-    """A UUID's canonical form; None for text that is none."""
+    """Return a UUID's canonical form; None for any other text."""
     try:
         return str(uuid_module.UUID(text))
     except ValueError:

@@ -37,7 +37,7 @@ class StatusCode(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """No later status follows."""
+        """Return whether no later status follows."""
         return self in (StatusCode.BAD_REQUEST, StatusCode.SUCCEEDED, StatusCode.FAILED)
 
 
@@ -61,8 +61,8 @@ class _PlacementMessage(WireModel):
 class PlacementRequest(_PlacementMessage):
     """A client's request; `timestamp` in ms since the epoch, `request_expiry` in ms.
 
-    The coordinator keeps it until its turn, so its names are bounded more closely than
-    those of an answer, which repeats what somebody else asked.
+    The coordinator keeps it until its turn, so its names have tighter bounds than those of an
+    answer, which repeats another client's request.
     """
 
     processor_id: str = Field(min_length=1, max_length=HOST_LENGTH_MAX)
@@ -74,9 +74,9 @@ class PlacementRequest(_PlacementMessage):
 class ResponseDetails(WireModel):
     """The part of a response for programs, beside its text for people.
 
-    `stage` is where the action stands (`queued`, or as `ActionView.stage`); None once the request
+    `stage` is the action's stage (`queued`, or as `ActionView.stage`); None once the request
     has ended. `started` is the processor that has started for it, on `host`; without one `host` is
-    reserved for it. `stopped` are the processors that were told to stop for it, and aren't known
+    reserved for it. `stopped` are the processors that were stopped for it, and aren't known
     to live on. `refers_to` is the request that a commit, release or cancel is about.
     """
 
@@ -92,7 +92,7 @@ class ResponseDetails(WireModel):
 class PlacementResponse(_PlacementMessage):
     """A coordinator's answer; each status overwrites the one before in the stream.
 
-    `details` are our coordinator's; Samza's AM writes none, and Samza's readers pass over them.
+    `details` are our coordinator's; Samza's AM writes none, and Samza's readers ignore them.
     """
 
     sub_type: Literal["ContainerPlacementResponseMessage"] = RESPONSE
@@ -101,13 +101,13 @@ class PlacementResponse(_PlacementMessage):
 
 
 _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
-# Defaults for writers of a message; Samza's reader needs the values on the wire.
+# They have defaults for code that writes a message; Samza's reader needs them on the wire.
 _ALWAYS_WRITTEN = {"sub_type": "subType", "status_code": "statusCode"}
 
 
 def _parse(model: type[_Message], kind: str, payload: str | bytes) -> _Message:
     try:
-        # Strict: Samza reads a number that stands in quotes as 0.
+        # Strict: Samza reads a number in quotes as 0.
         message = model.model_validate_json(payload, strict=True)
     except ValidationError as error:
         raise malformed(kind, error) from error
@@ -122,10 +122,10 @@ def _parse(model: type[_Message], kind: str, payload: str | bytes) -> _Message:
 
 
 def parse_request(payload: str | bytes) -> PlacementRequest:
-    """Reads a request; raises `MalformedRecord` that names the field."""
+    """Read a request; raises `MalformedRecord` that names the field."""
     return _parse(PlacementRequest, REQUEST, payload)
 
 
 def parse_response(payload: str | bytes) -> PlacementResponse:
-    """Reads a response; raises `MalformedRecord` that names the field."""
+    """Read a response; raises `MalformedRecord` that names the field."""
     return _parse(PlacementResponse, RESPONSE, payload)

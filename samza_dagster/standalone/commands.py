@@ -38,7 +38,9 @@ class JoinBarrier:
 
 @dataclass(frozen=True)
 class StartWork:
-    """Write where the tasks of these containers are, then start them; `all` are those that the processor is to have.
+    """Write where the tasks of these containers are, then start them.
+
+    `all` are those that the processor is to have.
 
     `at_work` says when one processes its tasks.
     """
@@ -50,7 +52,9 @@ class StartWork:
 
 @dataclass(frozen=True)
 class Expect:
-    """Get ready to start these containers, which may never come, and no others; `all` as for a start.
+    """Get ready to start these containers, which may never come, and no others.
+
+    `all` as for a start.
 
     `there` says when one is ready.
     """
@@ -82,7 +86,10 @@ class Publish:
 
 @dataclass(frozen=True)
 class EndBarrier:
-    """Set the state of a barrier that is NEW; with DONE the version is the agreed one, and old ones go."""
+    """Set the state of a barrier that is NEW.
+
+    With DONE the version is the agreed one, and old ones go.
+    """
 
     version: int
     state: BarrierState

@@ -1,7 +1,7 @@
 """A processor's containers (`work`) as processes.
 
-They are started, watched and killed by what a host's agent has for that (`agent.supervisor`), in this
-process: each has a warden, which ends it when the lease is over that this processor renews for as
+The supervisor of a host's agent (`agent.supervisor`) runs in this process and starts, watches and
+kills them. Each has a warden, which ends it with its lease. This processor renews the lease for as
 long as ZooKeeper answers.
 """
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Parked:
-    """A container whose process waits for its start; it is reported once."""
+    """A container with a process that waits for its start, which is reported once."""
 
     launch: Launch
     there: Callable[[], None]
@@ -45,7 +45,7 @@ class _Parked:
 
 @dataclass
 class _Started:
-    """A container from its start until it is told to end: that it has checked in, or ended by itself, is told once."""
+    """A container from its start to its stop; its check-in and its own end are reported once."""
 
     execution_id: str
     at_work: Callable[[], None]
@@ -56,10 +56,10 @@ class _Started:
 class Containers:
     """The containers of one processor; `directory` has their records, `state_dir` their stores.
 
-    What an earlier process of this directory left running is ended first. `parks`: the process of a container
-    that is expected is launched, and waits for its start. `on_failure` is called,
-    from a thread of this, when a container ends that nobody told to; `on_outlived` instead, when its lease
-    was over: ZooKeeper wasn't heard of in time, be it that its processor had no time to listen.
+    What an earlier process of this directory left running is ended first. `parks`: the process of a
+    container that is expected is launched, and waits for its start. `on_failure` is called, from a
+    thread of this, when a container ends without a stop; `on_outlived` instead, when its lease was
+    over: the processor didn't hear ZooKeeper in time.
     """
 
     def __init__(
@@ -114,12 +114,15 @@ class Containers:
         self._end_all()
 
     def renew(self, asked: Now, lease_s: float) -> None:
-        """Lets the containers live for so long from `asked`, when ZooKeeper was asked."""
+        """Let the containers live for `lease_s` from `asked`, the time of the request to ZooKeeper."""
         with contextlib.suppress(OSError):
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
     def expect(self, command: Expect, there: Callable[[str], None]) -> None:
-        """See `ContainerControl`: launch processes that wait. `there` also hears of containers without one."""
+        """See `ContainerControl`: launch processes that wait.
+
+        `there` also hears of containers without one.
+        """
         served, roster = self._served(command), self._supervisor.roster
         expected: dict[str, _Parked] = {}
         for each in command.containers:
@@ -164,7 +167,7 @@ class Containers:
         return launch
 
     def _give_back(self, expected: Collection[str]) -> None:
-        """Nothing but these executions is expected, nor is what an earlier process of this directory expected."""
+        """Give back parked processes that aren't among these executions, also an earlier process's."""
         with self._supervisor.roster.changed:
             parked = set(self._supervisor.roster.lot.parked).difference(expected)
         for execution_id in parked:
@@ -177,7 +180,7 @@ class Containers:
         threading.Thread(target=self._stop_these, args=(stopping, stopped), daemon=True).start()
 
     def close(self) -> None:
-        """Ends what still runs, then what serves it."""
+        """End the containers, then the server and the supervisor."""
         with self._supervisor.roster.changed:
             self._started.clear()
         self._give_back(())

@@ -15,7 +15,7 @@ _GROUP = re.compile(r"(.+)-([^-]+)-2\.0-coordinationData")
 
 
 def find_group(zookeeper: ZooKeeper, job_name: str, job_id: str) -> GroupPaths:
-    """The group of a job, whatever its application is called.
+    """Return the group of a job, whatever its application's name.
 
     Raises `InvalidInput` where no such group is, `Unreachable`.
     """
@@ -33,7 +33,7 @@ def find_group(zookeeper: ZooKeeper, job_name: str, job_id: str) -> GroupPaths:
 
 
 def known_groups(zookeeper: ZooKeeper) -> list[str]:
-    """The jobs that have a group, each as `<name>/<id>`. Raises `Unreachable`."""
+    """Return the jobs that have a group, each as `<name>/<id>`. Raises `Unreachable`."""
     found = (_GROUP.fullmatch(root.rpartition("/")[2]) for root in _roots(zookeeper))
     return sorted({f"{group[1]}/{group[2]}" for group in found if group is not None})
 

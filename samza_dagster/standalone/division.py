@@ -1,9 +1,9 @@
-"""In which containers a processor runs its tasks. Pure.
+"""The division of a processor's tasks into containers. Pure.
 
-A Samza container reads its tasks once, when it starts, and can't hold active and standby tasks. So a
-processor has one container for its standby tasks, which starts anew when these change, and for its active
-tasks as many as it takes that those which stay go on: added tasks get a container of their own, and of a
-container that gives some up the rest gets another.
+A Samza container reads its tasks once, when it starts, and can't hold active and standby tasks. So
+a processor has one container for its standby tasks, which starts anew when these change. It has as
+many for its active tasks as needed for the remaining ones to go on: added tasks get a container of
+their own, and if a container gives some up, the rest gets another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Containers = tuple[ContainerModel, ...]
 def divided(
     processor_id: str, containers: Containers, given: Tasks, taken: Collection[str]
 ) -> Containers:
-    """The containers for these tasks, of those that it has; `taken` are ids that no new one may have.
+    """Return the containers for these tasks; no new one may have an id of `taken`.
 
     Each task is in one of them. A container stays as it is when all of its tasks do.
     """
@@ -45,7 +45,7 @@ def divided(
 def merged(
     processor_id: str, containers: Containers, most: int, taken: Collection[str]
 ) -> Containers:
-    """So that at most so many have active tasks: those with the fewest become one."""
+    """Return the containers, those with the fewest active tasks merged down to the limit."""
     actives = [each for each in containers if each.mode is TaskMode.ACTIVE]
     actives.sort(key=lambda each: (-len(each.tasks), each.processor_id))
     few = actives[max(most, 1) - 1 :]
@@ -82,7 +82,10 @@ def tasks_of(tasks: Tasks, mode: TaskMode) -> dict[str, TaskModel]:
 
 
 def _new(processor_id: str, wanted: Iterable[Tasks], taken: set[str]) -> Iterator[ContainerModel]:
-    """A container for each of these, with an id that none has. Samza takes one with a `-` for a standby."""
+    """Yield a container with a new id for each.
+
+    No id has a `-`, which Samza takes for a standby's.
+    """
     name = processor_id.replace("_", "__").replace("-", "_.")
     for tasks in wanted:
         is_standby = any(task.task_mode is TaskMode.STANDBY for task in tasks.values())

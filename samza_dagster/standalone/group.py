@@ -44,7 +44,7 @@ class Member(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """At which location a task is to be, by the request that asked for it."""
+    """The location that a request has set for a task."""
 
     location: str
     uuid: str
@@ -53,9 +53,10 @@ class Pin(NamedTuple):
 class Running(NamedTuple):
     """A processor's report of the version that it runs.
 
-    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
-    that this version or restart left there were without a container that had checked in: 0 where theirs
-    ran on, None before any task has stayed. `trouble` is why a leader can't make a version; empty when it can.
+    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how
+    long active tasks that this version or restart left there were without a container that had
+    checked in: 0 where theirs ran on, None before any task has stayed. `trouble` is why a leader
+    can't make a version; empty when it can.
     """
 
     version: int
@@ -66,7 +67,7 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class Barrier:
-    """The point where the processors meet before a version holds, and the ones that have come."""
+    """A version's barrier, and the processors that have joined it."""
 
     state: BarrierState
     participants: frozenset[str] = frozenset()
@@ -76,19 +77,19 @@ class Barrier:
 class GroupView:
     """A reading of a group.
 
-    `members` in order of their sequences. `version` is the newest that was published, 0 before the first;
-    `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
-    `agreed` is the newest version that all had joined. `highest` is the highest version of which anything
-    lies in ZooKeeper, published or not. `locality` is where each task ran last.
+    `members` in order of their sequences. `version` is the newest that was published, 0 before the
+    first; `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
+    `agreed` is the newest version that all had joined. `highest` is the highest version of which
+    anything lies in ZooKeeper, published or not. `locality` is where each task ran last.
 
-    `requests` have no response yet, oldest first; `responses` are the newest of each request, by its
-    uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its containers.
-    `running` is by the members' sequences; Samza's own processors say nothing there.
-    `read_ms` is when all this was read, since the epoch, by the reader's clock.
-    `unreadable` says what was left out as it isn't of its form, or is gone; `before` is the newest model that
-    can be read where that of `version` can't.
-    A member that doesn't lead sees neither locality nor placement but the restart that is its own. A leader sees
-    where tasks ran, and their processors by older versions (`history`, newest first), when a reading `is_whole`.
+    `requests` have no response yet, oldest first; `responses` are the newest of each request, by
+    its uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its
+    containers. `running` is by the members' sequences; Samza's own processors say nothing there.
+    `read_ms` is when all this was read, since the epoch, by the reader's clock. `unreadable` says
+    what was left out as it isn't of its form, or is gone; `before` is the newest model that can be
+    read where that of `version` can't. A member that doesn't lead sees neither locality nor
+    placement but the restart that is its own. A leader sees where tasks ran, and their processors
+    by older versions (`history`, newest first), when a reading `is_whole`.
     """
 
     members: tuple[Member, ...] = ()
@@ -112,21 +113,21 @@ class GroupView:
 
     @property
     def leader(self) -> Member | None:
-        """The member that leads; None in an empty group."""
+        """Return the member that leads; None in an empty group."""
         return self.members[0] if self.members else None
 
     @property
     def containers(self) -> Mapping[str, ContainerModel]:
-        """The newest version's containers by processor."""
+        """Return the newest version's containers by processor."""
         return {} if self.model is None else self.model.containers
 
     def work_of(self, processor_id: str) -> ContainerModel | None:
-        """The tasks that the newest version gives a processor; None: none."""
+        """Return the tasks that the newest version gives a processor, or None."""
         found = self.containers.get(processor_id)
         return found if found is not None and found.tasks else None
 
     def first_of(self, processor_id: str) -> Member | None:
-        """The member of that id that came first; a later one of the same id is a duplicate."""
+        """Return the first member with that id; a later one with the same id is a duplicate."""
         return next((m for m in self.members if m.processor_id == processor_id), None)
 
     def runs_newest(self, member: Member) -> bool:
@@ -136,25 +137,25 @@ class GroupView:
 
     @property
     def is_at_work(self) -> bool:
-        """The newest version is agreed on, and each of ours runs what it is given."""
+        """Return whether the newest version is agreed on, and each of ours runs its part."""
         is_agreed = self.barrier is not None and self.barrier.state is BarrierState.DONE
         ours = (member for member in self.members if member.holds_standbys)
         return is_agreed and all(map(self.runs_newest, ours))
 
     @property
     def without_processor(self) -> list[str]:
-        """Return active tasks that the newest version assigns to no registered processor."""
+        """Return the active tasks that no registered processor has by the newest version."""
         left = (c.tasks for pid, c in self.containers.items() if self.first_of(pid) is None)
         active = TaskMode.ACTIVE
         return sorted(t for tasks in left for t in tasks if tasks[t].task_mode is active)
 
     @property
     def has_duplicates(self) -> bool:
-        """Two members have one processor id: no JobModel is published meanwhile."""
+        """Return whether two members share a processor id: no JobModel is published meanwhile."""
         return len({member.processor_id for member in self.members}) < len(self.members)
 
 
 def processor_of(model: JobModel | None, task: str) -> str | None:
-    """The processor to which a model gives a task, active or standby; None: to nobody."""
+    """Return the processor of a task, active or standby, by a model, or None."""
     containers = model.containers if model is not None else {}
     return next((pid for pid, each in containers.items() if task in each.tasks), None)

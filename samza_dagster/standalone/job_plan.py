@@ -26,11 +26,13 @@ class JobPlan:
     is_stateful: bool = True
 
     def model(self, group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
-        """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
+        """Return the JobModel for the members of a group.
 
-        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as far as the
-        grouper has it so. Tasks that are `staying` keep their processor.
-        Each member has a container, be it without a task. Raises what `assignment.group` does.
+        Its config is empty, as that of Samza's leader.
+
+        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as
+        far as the grouper has it so. Tasks that are `staying` keep their processor. Each member has
+        a container, be it without a task. Raises what `assignment.group` does.
         """
         model = group.model or group.before
         before = model.containers if model is not None else {}
@@ -63,7 +65,10 @@ class JobPlan:
         )
 
     def refused(self, group: GroupView) -> str:
-        """Why inputs that have got more partitions have no task for these; empty where they have, or haven't got any."""
+        """Return why new partitions of inputs have no task.
+
+        Empty where they have, or there are none.
+        """
         had = input_counts(group.model)
         grown = {t: n for t, n in sorted(self.partition_counts.items()) if n > had.get(t, n)}
         if not self.is_stateful:
@@ -104,10 +109,10 @@ class JobPlan:
 
 
 def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
-    """Where a task of the newest version has its state: with its processor once that runs the version.
+    """Return the location of a task's state: its processor's, once that runs the newest version.
 
-    Until then it is where it ran last, a standby that never did has none. Its processor may have come back elsewhere,
-    or may not have started it yet. Samza's own say nothing of that.
+    Until then it is where the task ran last; a standby that never ran has none. Its processor may
+    be back elsewhere, or may not have started it yet. Samza's own processors report neither.
     """
     member = group.first_of(processor_id)
     ran = group.locality.get(task, ANY_HOST)

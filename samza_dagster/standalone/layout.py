@@ -1,4 +1,4 @@
-"""Where a group's parts lie in ZooKeeper, and how they are written: Samza 1.8's own layout.
+"""The paths and formats of a group in ZooKeeper: Samza 1.8's own layout.
 
 What the design document of host affinity (SAMZA-1554) calls `localityData` and `barriers/{version}`
 was released as `taskLocality` and `versionBarriers/barrier_{version}`: the released names are used.
@@ -25,14 +25,17 @@ _Read = TypeVar("_Read")
 class GroupPaths:
     """The nodes of one job's group, all below `root`.
 
-    Of Samza: below `processors` each registered processor has an ephemeral node, numbered by ZooKeeper. `version` holds
-    the newest version of the JobModel that was published, `agreed_version` the newest that the group has agreed on. Each
-    version has its JobModel below `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's location.
+    Of Samza: below `processors` each registered processor has an ephemeral node, numbered by
+    ZooKeeper. `version` holds the newest version of the JobModel that was published,
+    `agreed_version` the newest that the group has agreed on. Each version has its JobModel below
+    `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's
+    location.
 
-    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each processor that may hold
-    standbys announces itself. `placement` is a metadata store with placement requests and responses. `pins` has the location
-    where a task is to be, `restarts` the request by which a processor is to restart its containers, and below `running`
-    each processor's ephemeral node, by its sequence, says which version it runs.
+    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each
+    processor that may hold standbys announces itself. `placement` is a metadata store with
+    placement requests and responses. `pins` has the location where a task is to be, `restarts` the
+    request by which a processor is to restart its containers, and below `running` each processor's
+    ephemeral node, by its sequence, says which version it runs.
     """
 
     def __init__(self, root: str) -> None:
@@ -64,16 +67,19 @@ class GroupPaths:
         return cls(f"/{app}/{name}-{job_id}-{_LAYOUT_VERSION}-coordinationData")
 
     def barrier_state(self, version: int) -> str:
-        """`NEW`, `DONE` or `TIMED_OUT`."""
+        """Return the node with `NEW`, `DONE` or `TIMED_OUT`."""
         return f"{self.barriers}/barrier_{version}/barrier_state"
 
     def barrier_participants(self, version: int) -> str:
-        """Below it each processor that has joined, by its id."""
+        """Return the node that has each joined processor below it, by its id."""
         return f"{self.barriers}/barrier_{version}/barrier_participants"
 
 
 def member_data(processor_id: str, location: str) -> bytes:
-    """Return the data of a processor's node. Raises `InvalidInput` for a space in either: Samza splits there."""
+    """Return the data of a processor's node.
+
+    Raises `InvalidInput` for a space in either: Samza splits there.
+    """
     for name, value in (("processor id", processor_id), ("location", location)):
         if not value or any(character.isspace() for character in value):
             raise InvalidInput(
@@ -83,7 +89,7 @@ def member_data(processor_id: str, location: str) -> bytes:
 
 
 def member_of(sequence: str, data: bytes) -> Member:
-    """Reads a processor's node. Raises `MalformedRecord` for one that isn't of this form."""
+    """Read a processor's node. Raises `MalformedRecord` for one that isn't of this form."""
     parts = data.decode(errors="replace").split(" ")
     if len(parts) != 2 or not all(parts):
         raise MalformedRecord(
@@ -93,12 +99,15 @@ def member_of(sequence: str, data: bytes) -> Member:
 
 
 def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
-    """Return the announcement of a processor of ours; Samza's own node for it has no place for more."""
+    """Return the announcement of a processor of ours.
+
+    Samza's own node for it has no place for more.
+    """
     return document_data({"processor_id": processor_id, **stores._asdict()})
 
 
 def announcement_of(data: bytes) -> tuple[str, LocalStores]:
-    """The processor's id and its stores. Raises `MalformedRecord` for what isn't of this form."""
+    """Parse an announcement: the processor's id and its stores. Raises `MalformedRecord`."""
 
     def read(found: dict[str, Any]) -> tuple[str, LocalStores]:
         stores = (tuple(map(str, found[name])) for name in LocalStores._fields)
@@ -108,7 +117,7 @@ def announcement_of(data: bytes) -> tuple[str, LocalStores]:
 
 
 def model_data(model: JobModel) -> bytes:
-    """A version's JobModel as it is published: standby tasks without their inputs, which are their actives'.
+    """Return the published form of a JobModel: standby tasks without their actives' inputs.
 
     Samza's leader counts the partitions of the last version (SEP-5): with inputs there twice it
     takes a topic for one that has lost half of its partitions, and ends.
@@ -117,7 +126,7 @@ def model_data(model: JobModel) -> bytes:
 
 
 def model_of(data: bytes) -> JobModel:
-    """Reads what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
+    """Read what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
     model = JobModel.from_json(data)
     inputs = {each.task_name: each.system_stream_partitions for each in actives_of(model)}
     return _with_inputs(model, lambda name: inputs.get(active_task_of(name), ()))
@@ -136,7 +145,7 @@ def _with_inputs(model: JobModel, of_standby: Callable[[str], Inputs]) -> JobMod
 
 
 def version_of(data: bytes | None) -> int:
-    """A version as its node holds it; 0 without one. Raises `MalformedRecord` for no number."""
+    """Parse a version's node; 0 without one. Raises `MalformedRecord` for no number."""
     if not data:
         return 0
     text = data.decode(errors="replace")
@@ -151,19 +160,19 @@ def document_data(document: Mapping[str, object]) -> bytes:
 
 
 def pin_of(task: str, data: bytes | None) -> Pin:
-    """Reads a pin. Raises `MalformedRecord` for one that isn't of this form."""
+    """Read a pin. Raises `MalformedRecord` for one that isn't of this form."""
     return _read(
         f"the pin of {task}", data, lambda found: Pin(str(found["location"]), str(found["uuid"]))
     )
 
 
 def restart_of(processor_id: str, data: bytes | None) -> str:
-    """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
+    """Read the request that restarts a processor. Raises `MalformedRecord` as `pin_of`."""
     return _read(f"the restart of {processor_id}", data, lambda found: str(found["uuid"]))
 
 
 def running_of(sequence: str, data: bytes | None) -> Running:
-    """Reads that. Raises `MalformedRecord` as `pin_of`."""
+    """Read a processor's report of what it runs. Raises `MalformedRecord` as `pin_of`."""
 
     def read(found: dict[str, Any]) -> Running:
         restart, silent_ms = found["restart"], found["silent_ms"]

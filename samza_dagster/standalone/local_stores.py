@@ -22,7 +22,9 @@ _USE = os.R_OK | os.W_OK | os.X_OK
 def local_stores(
     state_dir: Path, config: Mapping[str, str], locality: Mapping[str, str], location: str
 ) -> LocalStores:
-    """The job's stores below `state_dir`; `locality` is where each task ran last, standbys among them.
+    """Return the job's stores below `state_dir`.
+
+    `locality` is where each task, or standby, ran last.
 
     Raises `InvalidInput` for a state directory that this user may not read and write.
     """
@@ -54,7 +56,10 @@ def local_stores(
 
 
 def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """Return what to do about stores that a processor's user may not use; empty when there are none."""
+    """Return what to do about stores that a processor's user may not use.
+
+    Empty when there are none.
+    """
     text = (
         f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
         "all processors of a location run as one user"

@@ -1,4 +1,4 @@
-"""Metrics of a standalone processor for Prometheus: of itself, and of its group as it reads it. Pure."""
+"""Metrics of a standalone processor and of its reading of the group, for Prometheus. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _PREFIX = "samza_dagster_processor_"
 class Seen(NamedTuple):
     """A processor at one time, by its own clock.
 
-    `group` is its newest reading; None where it wasn't registered then, or that is so old that its session may be over.
-    It hasn't run what is agreed on for `behind_ms`. `registrations` is the highest number that ZooKeeper has given
-    one, as far as it has seen: it never falls. `lost_sessions` are those since the process began.
+    `group` is its newest reading; None where it wasn't registered then, or that is so old that its
+    session may be over. It hasn't run what is agreed on for `behind_ms`. `registrations` is the
+    highest number that ZooKeeper has given one, as far as it has seen: it never falls.
+    `lost_sessions` are those since the process began.
     """
 
     state: ProcessorState
@@ -30,7 +31,10 @@ class Seen(NamedTuple):
 
 
 def metrics_of(look: Seen, since_s: float) -> list[Metric]:
-    """Every family, those without a sample too; a counter was 0 at `since_s`, in seconds of the epoch."""
+    """Return every family, also empty ones.
+
+    Counters were 0 at `since_s`, in seconds of the epoch.
+    """
     state, work = look.state, look.state.work
 
     def gauge(name: str, text: str, value: float | None) -> Metric:

@@ -1,20 +1,23 @@
 """Decide a standalone processor's next step, as member of its group and as its leader. Pure.
 
-`step` looks at one reading of the group and says what follows. It is asked again after everything
-that happens, so a command that wasn't carried out, as somebody else was faster, is simply not
-repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java processors may be in the group:
+`step` derives commands from one reading of the group. It is called again after every event, so a
+command that lost a race to another processor is simply not repeated. The rules are
+`ZkJobCoordinator`'s (Samza 1.8), so that its Java processors may be in the group:
 
 - The member with the lowest sequence leads. After a change of members, and when it begins to
   lead, it waits until they have been the same for the debounce time, and publishes a new version.
-- A member stops the containers of which a version takes tasks away, then joins that version's barrier; active
-  tasks that stay go on (`work`). Samza's own stop all.
+- A member stops the containers of which a version takes tasks away, then joins that version's
+  barrier; active tasks that stay go on (`work`). Samza's own stop all.
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
-  and starts what is new to it. A barrier that isn't complete in time is given up, and the leader tries anew.
-- A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
+  and starts what is new to it. A barrier that isn't complete in time is given up, and the leader
+  tries anew.
+- A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and
+  no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
-- A processor gives up if a container doesn't check in in time or ends by itself: its tasks go to the others.
-- Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
-  stop later, so after one has left a leader waits for a session's time at least.
+- A processor gives up when a container doesn't check in in time, or ends by itself: its tasks go to
+  the others.
+- No processor works without ZooKeeper: its work has stopped before the session can have expired.
+  Samza's own may stop later, so after one has left a leader waits for a session's time at least.
 """
 
 from __future__ import annotations
@@ -50,12 +53,13 @@ PINS_WAIT_MS = 1_000
 class Settings:
     """Times in ms: `job.debounce.time.ms`, `job.coordinator.zk.consensus.timeout.ms`, `…session.timeout.ms`.
 
-    `probe_ms`: the leader asks its grouper again so long after a version was agreed on. A new processor got
-    standbys first, and gets actives once they have had that time to catch up.
-    `start_ms` is how long a container may take from its start to its check-in: `samza.dagster.start.timeout.ms`.
-    `stop_ms` is how long the end of its containers may take at most: so much earlier than its
-    session can expire a processor that hears nothing of ZooKeeper begins to stop.
-    `containers` is how many its active tasks may have, each a process, but for the moment of a change.
+    `probe_ms`: this long after a version was agreed on the leader calls its grouper again. A new
+    processor got standbys first, and gets actives once these have had that time to catch up.
+    `start_ms` is how long a container may take from its start to its check-in:
+    `samza.dagster.start.timeout.ms`. `stop_ms` is how long the end of its containers may take at
+    most: so much earlier than its session can expire a processor that hears nothing of ZooKeeper
+    begins to stop. `containers` is how many its active tasks may have, each a process, but for the
+    moment of a change.
     """
 
     debounce_ms: int = 20_000
@@ -68,13 +72,13 @@ class Settings:
 
     @property
     def runs_on_ms(self) -> int:
-        """So long a container may run on that a version ends, ms: a barrier waits for it, so a part of its time only."""
+        """How long a container that a version ends may run on: a part of the barrier's time, ms."""
         return min(_RUNS_ON_MS, self.consensus_ms // 4)
 
 
 @dataclass(frozen=True)
 class Round:
-    """A version that this leader has published, and until when it waits for the processors it was made for."""
+    """A version that this leader has published, and until when its members are awaited."""
 
     version: int
     ends_ms: int
@@ -84,15 +88,17 @@ class Round:
 class ProcessorState:
     """A processor's state, by its own clock.
 
-    `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when that
-    was asked for which ZooKeeper answered last. `found` is the version that it found when it registered: it may be nobody that this
-    one waits for. Of Samza's own processors `samza` are registered, and one may have left at
-    `samza_left_ms`. `work` are its containers. `joined` is the newest version
-    whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
-    `running` what it has reported. Of a leader: `counted` are the members as it saw them
-    last, `plan_ms` when it publishes for them, `served` for whom it published last, `round` that
-    version until it has ended, `probe_ms` when it asks again whether all is where it should be,
-    `trouble` why it can't make a version, `refused` why the newest isn't for all inputs.
+    `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when the
+    last answered question to ZooKeeper was sent. `found` is the version at its registration, which
+    may not expect this processor. `samza` are the registered processors of Samza's own, and one of
+    them may have left at `samza_left_ms`. `work` are its containers. `joined` is the version of the
+    newest barrier that it has joined. `restarted` is the request of its last restart, `running` its
+    last report.
+
+    The other fields are a leader's: `counted` are the members that it saw last, `plan_ms` is when
+    it publishes for them, `served` are the members of its last version, `round` that version until
+    it has ended, `probe_ms` when it checks the spread again, `trouble` why it can't make a version,
+    `refused` why the newest isn't for all inputs.
     """
 
     processor_id: str
@@ -118,14 +124,14 @@ class ProcessorState:
 
     @property
     def said(self) -> str:
-        """The text of its report."""
+        """Return the text of its report."""
         return self.trouble or self.refused
 
 
 Grouper = Callable[[GroupView, Set[str]], JobModel]
 """The JobModel for the members of a group, from where the tasks were before; some are to stay where they are. Pure.
 
-It has a container for each member, even without tasks: every member in it is expected.
+It has a container for each member, without tasks where none are left; every member in it is expected.
 """
 
 
@@ -134,17 +140,17 @@ Step = tuple[ProcessorState, tuple[Command, ...]]
 
 
 def registered(state: ProcessorState, sequence: str, now_ms: int) -> ProcessorState:
-    """Its node was made."""
+    """Return the state after its node was made."""
     return replace(state, sequence=sequence, registered_ms=now_ms, found=None)
 
 
 def expired(state: ProcessorState) -> ProcessorState:
-    """Its session is over: its node is gone, and whatever it led is led by another."""
+    """Return the state after its session: its node is gone, and another processor leads."""
     return replace(_without_lead(state), sequence=None, joined=0, running=None)
 
 
 def inputs_changed(state: ProcessorState, now_ms: int) -> ProcessorState:
-    """Note that the job's inputs have more partitions; the leader plans for them."""
+    """Return the state after new partitions of inputs: a leader plans for them."""
     is_settled = state.counted is not None and state.plan_ms is None and state.round is None
     return replace(state, plan_ms=now_ms) if is_settled else state
 
@@ -156,10 +162,12 @@ def step(
     grouper: Grouper,
     asked_ms: int | None = None,
 ) -> Step:
-    """Take a step after a reading that was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
+    """Take a step after a reading that was asked for at `asked_ms`.
 
-    What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
-    all of them may be repeated. `now_ms` is this processor's own clock, which never goes back.
+    None where ZooKeeper doesn't answer.
+
+    Commands to containers are last, a start, which writes, before the others: after a failed write
+    all commands may be repeated. `now_ms` is this processor's own clock, which never goes back.
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms if asked_ms is None else asked_ms)
@@ -194,7 +202,7 @@ def decides(state: ProcessorState, now_ms: int) -> bool:
 
 
 def wake_ms(state: ProcessorState) -> int | None:
-    """When `step` has to be asked again though nothing happened; None: not by itself."""
+    """Return when `step` is due without an event, or None."""
     ends_ms = None if state.round is None else state.round.ends_ms
     at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms, ends_ms)
     due = [at for at in at_ms if at is not None]
@@ -206,21 +214,21 @@ def wake_ms(state: ProcessorState) -> int | None:
 
 
 def silent_from(state: ProcessorState) -> int:
-    """When it begins to stop its work, unless ZooKeeper answers what is asked for later than `heard_ms`."""
+    """Return when it begins to stop, unless ZooKeeper answers a question sent after `heard_ms`."""
     return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
 
 
 def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tuple[StopWork, ...]]:
-    """Stop all that it runs, if that isn't being stopped."""
+    """Return the commands that stop all that it runs, and the state after them."""
     work, orders = state.work.without().ordered(now_ms, state.settings.runs_on_ms)
     return replace(state, work=work), (StopWork(orders.ends),) if orders.ends else ()
 
 
 def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> ProcessorState:
-    """Takes note of which of Samza's own processors are there, and when one may have left.
+    """Note which of Samza's own processors are there, and when one may have left.
 
-    A processor that registers doesn't know the members of the newest version that are gone,
-    including an earlier holder of its own id.
+    A processor that registers doesn't know the absent members of the newest version, which may
+    include an earlier processor with its own id.
     """
     samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
     has_left = bool(state.samza - samza)
@@ -241,7 +249,7 @@ def _as_duplicate(state: ProcessorState, first: Member, now_ms: int) -> Step:
 def _as_member(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
     barrier, model = group.barrier, group.model
     if model is None or barrier is None or group.version < state.joined:
-        return state, ()  # it never goes back to what it has given up
+        return state, ()  # it never takes up again what it has given up
     is_expected = state.processor_id in model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
         state, ordered = _joined(state, group)
@@ -314,7 +322,7 @@ def _as_leader(state: ProcessorState, group: GroupView, now_ms: int, grouper: Gr
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
     is_done = group.barrier is not None and group.barrier.state is BarrierState.DONE
-    # If the answer was lost, nobody else would end the version's barrier.
+    # Without this, no processor would end the barrier of a version if its answer was lost.
     is_same = group.members == state.served and is_usable and (is_done or state.round is not None)
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
@@ -347,7 +355,10 @@ def _without_lead(state: ProcessorState) -> ProcessorState:
 def _planned(
     state: ProcessorState, group: GroupView, grouper: Grouper, staying: Set[str] = frozenset()
 ) -> tuple[ProcessorState, JobModel | None]:
-    """Return the grouper's model; None where the grouper, maybe another package's, fails: the last version is kept."""
+    """Return the grouper's model.
+
+    None where the grouper, maybe another package's, fails: the last version is kept.
+    """
     try:
         return replace(state, trouble=""), grouper(group, staying)
     except Exception as error:
@@ -373,7 +384,10 @@ def _with_round(state: ProcessorState, group: GroupView, now_ms: int) -> Step:
 
 
 def _is_complete(served: tuple[Member, ...], group: GroupView, joined: frozenset[str]) -> bool:
-    """All that were expected have joined, and are where they were: else a standby could be beside its active."""
+    """Return whether all expected members have joined from the same locations.
+
+    Elsewhere a standby could be beside its active.
+    """
     places = {each.processor_id: each.location for each in served}
     moved = any(places.get(m.processor_id, m.location) != m.location for m in group.members)
     return not moved and places.keys() <= joined
@@ -382,9 +396,10 @@ def _is_complete(served: tuple[Member, ...], group: GroupView, joined: frozenset
 def _probed(
     state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
 ) -> ProcessorState:
-    """Plans once more when the tasks of a group that is at work can be spread better by now.
+    """Plan once more when a settled group's tasks can be spread better by now.
 
-    Each such version is better than the last, so a group to which nothing happens comes to rest whatever its grouper does.
+    Each such version is better than the last, so a group to which nothing happens comes to rest
+    whatever its grouper does.
     """
     if state.plan_ms is not None or state.round is not None or not group.is_at_work:
         return replace(state, probe_ms=None)
@@ -405,7 +420,7 @@ def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
 
 
 def _is_for(group: GroupView) -> bool:
-    """The newest version has a barrier, and was made for these members: with a container for each, be it without a task."""
+    """Return whether the newest version has a barrier, and a container for each member."""
     ids = {member.processor_id for member in group.members}
     return group.barrier is not None and set(group.containers) == ids
 

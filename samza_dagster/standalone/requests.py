@@ -1,8 +1,9 @@
 """Handle placement requests of a group as its leader: pins, restarts and responses. Pure.
 
-A request for a task pins it to a location; one for a processor has it restart its containers. What is
-under way is recorded in its response, and by its uuid in the pin or restart: the next leader goes on from there.
-Of a task and its standbys one request is under way at a time, and later ones wait for its end.
+A request for a task pins it to a location; one for a processor has it restart its containers. What
+is under way shows in its response, and in its uuid in the pin or restart: the next leader continues
+from there. A task and its standbys have one request under way at a time; later ones wait for its
+end.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ Command = SetPin | SetRestart | Respond | Forget
 def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command, ...]:
     """Return the leader's commands after one reading: requests that end, and those that are taken up.
 
-    `is_settled`: the newest version was made for the members that are there; one of Samza's own that has
-    come back elsewhere since hasn't joined it.
+    `is_settled`: the newest version was made for the members that are there; one of Samza's own
+    that has come back elsewhere since hasn't joined it.
     """
     if group.model is None:
         return ()
-    # Those that have ended go first: a processor may be asked to restart once more.
+    # Ended requests are first: a later one may restart the same processor.
     commands: list[Command] = [SetRestart(each, None) for each in _done_restarts(group)]
     busy: set[str] = set()
     for response in group.responses.values():
@@ -93,12 +94,12 @@ def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command,
 
 
 def awaits_version(group: GroupView) -> bool:
-    """A task that was asked for is elsewhere by the newest version."""
+    """Return whether a requested task is elsewhere by the newest version."""
     return any(_location(group, task, group.model) != pin.location for task, pin in moving(group))
 
 
 def staying(group: GroupView) -> frozenset[str]:
-    """Tasks that a version for requests alone leaves where they are: all but those that move, and copies in their way."""
+    """Return the tasks that a version for requests alone leaves: all but movers and copies in their way."""
     moves = dict(moving(group))
     taken = {(active_task_of(task), pin.location) for task, pin in moves.items()}
     names = places_of(group.model).keys() - moves.keys() if moves else ()
@@ -107,7 +108,10 @@ def staying(group: GroupView) -> frozenset[str]:
 
 
 def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
-    """Requests that a model made for the group doesn't meet: they fail, and it is to be made without them."""
+    """Return commands that fail the requests that a model doesn't meet.
+
+    The next model is without them.
+    """
     commands: list[Command] = []
     for task, pin in moving(group):
         if _location(group, task, model) != pin.location:
@@ -117,7 +121,7 @@ def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
 
 
 def idle_pins(group: GroupView, model: JobModel) -> tuple[SetPin, ...]:
-    """Pins that count for nothing as a version is made: of no task, or to where no processor is."""
+    """Return commands that drop pins without effect: of no task, or to where no processor is."""
     tasks, places = places_of(model), {member.location for member in group.members}
     return tuple(
         SetPin(task, None)
@@ -152,7 +156,7 @@ def _ended(group: GroupView, response: PlacementResponse, is_settled: bool) -> I
 
 
 def _runs(group: GroupView, processor_id: str, is_settled: bool) -> bool:
-    """The processor says that it runs the newest version; Samza's own say no more than that they have joined."""
+    """Return whether a processor reports the newest version; Samza's own only join its barrier."""
     member = group.first_of(processor_id)
     if member is None or not member.holds_standbys:
         return member is not None and is_settled
@@ -176,7 +180,7 @@ def _restart_ended(group: GroupView, response: PlacementResponse) -> Iterator[Co
 
 
 def _done_restarts(group: GroupView) -> Iterator[str]:
-    """Return processors whose restart has ended by its response."""
+    """Yield the processors with a restart that has ended by its response."""
     for processor_id, uuid in sorted(group.restarts.items()):
         response = group.responses.get(uuid)
         if response is not None and response.status_code.is_terminal:
@@ -187,7 +191,7 @@ def _taken_up(group: GroupView, request: PlacementRequest) -> Iterator[Command]:
     name, uuid, destination = request.processor_id, request.uuid, request.destination_host
     pin = group.pins.get(name)
     under_way = "the next version of the group places it"
-    if pin is not None and pin.uuid == uuid:  # by a leader that came no further
+    if pin is not None and pin.uuid == uuid:  # an earlier leader got no further
         yield _response(group, request, StatusCode.IN_PROGRESS, under_way)
     elif (refusal := _refusal(group, request)) is not None:
         yield _response(group, request, StatusCode.BAD_REQUEST, texts.bad_request(refusal))
@@ -264,7 +268,7 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
 
 
 def _standby_location(group: GroupView, task: str) -> str | None:
-    """Return the location of an active's first standby that is elsewhere and has a live processor."""
+    """Return the location of an active's first standby elsewhere with a present processor."""
     if task != active_task_of(task):
         return None
     own = _location(group, task, group.model)
@@ -273,14 +277,14 @@ def _standby_location(group: GroupView, task: str) -> str | None:
 
 
 def _copies(group: GroupView, task: str) -> list[str]:
-    """The other copies of a task that the newest version places, or that are pinned."""
+    """Return the other copies of a task that the newest version places, or that are pinned."""
     names = {name for each in group.containers.values() for name in each.tasks} | group.pins.keys()
     own = active_task_of(task)
     return sorted(name for name in names if name != task and active_task_of(name) == own)
 
 
 def moving(group: GroupView) -> Iterator[tuple[str, Pin]]:
-    """Return pins whose request is under way."""
+    """Yield the pins with a request under way."""
     for task, pin in sorted(group.pins.items()):
         response = group.responses.get(pin.uuid)
         if response is not None and not response.status_code.is_terminal:
@@ -288,7 +292,7 @@ def moving(group: GroupView) -> Iterator[tuple[str, Pin]]:
 
 
 def _location(group: GroupView, task: str, model: JobModel | None) -> str | None:
-    """Where a model places a task; None: nowhere, or at a processor that has left."""
+    """Return where a model places a task; None: nowhere, or at a processor that has left."""
     owner = processor_of(model, task)
     member = None if owner is None else group.first_of(owner)
     return None if member is None else member.location
@@ -306,7 +310,10 @@ def _is_expired(group: GroupView, response: PlacementResponse) -> bool:
 
 
 def _failed(group: GroupView, response: PlacementResponse, why: str) -> Iterator[Command]:
-    """The pin goes first: what has failed isn't carried out later."""
+    """Yield the end of a failed request.
+
+    The pin is dropped first, so that it has no later effect.
+    """
     pin = group.pins.get(response.processor_id)
     if pin is not None and pin.uuid == response.uuid:
         yield SetPin(response.processor_id, None)

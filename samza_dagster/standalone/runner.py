@@ -1,4 +1,4 @@
-"""Runs one processor: a session with ZooKeeper, a clock and its work around `processor.step`."""
+"""The runner of one processor: ZooKeeper session, clock and work around `processor.step`."""
 
 from __future__ import annotations
 
@@ -41,34 +41,48 @@ class ContainerControl(Protocol):
     """Control of a processor's containers."""
 
     def renew(self, asked: Now, lease_s: float) -> None:
-        """Lets them live for so long from `asked`: without this word they end by themselves."""
+        """Let them live for `lease_s` from `asked`: without this call they end by themselves."""
 
     def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
-        """Gets ready for these starts, which may never come, and for no others; `there` is called with the id of one that is ready."""
+        """Prepare these possible starts and no others.
+
+        Call `there` with the id of each that is ready.
+        """
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
-        """Starts containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
+        """Start containers without waiting.
+
+        Call `at_work` with the id of each that processes its tasks.
+        """
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
-        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
+        """Stop containers without waiting; call `stopped` with the id of each that has ended."""
 
 
 class Fence(Protocol):
-    """The fence that shuts unregistered processors out at the brokers; each registration has a name."""
+    """The fence that shuts unregistered processors out at the brokers.
+
+    Each registration has a name.
+    """
 
     def admit(self, registration: str) -> None:
-        """Lets the containers of a registration in. Raises `Unreachable`."""
+        """Let the containers of a registration in. Raises `Unreachable`."""
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Returns when nobody else can write, once for a version. Raises `Unreachable` before."""
+        """Return once no other principal can write, once for a version.
+
+        Raises `Unreachable` before.
+        """
 
 
 class ProcessorRunner:
-    """A processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
+    """A processor of a group, until `leave`.
 
-    `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
-    With a `fence` a version is agreed on once the brokers refuse processors that have left. `refused` says which inputs the
-    newest model has no tasks for, and why.
+    `stores_of` finds its stores, by where each task ran last.
+
+    `grouper` makes the JobModel when this one leads. The session's own time-out is
+    `settings.session_ms`. With a `fence` a version is agreed on once the brokers refuse every
+    processor that has left. `refused` describes the inputs that have no tasks in the newest model.
     """
 
     def __init__(
@@ -107,7 +121,7 @@ class ProcessorRunner:
 
     @property
     def state(self) -> ProcessorState:
-        """The state after its newest step."""
+        """Return the state after its newest step."""
         return self._state
 
     def seen(self) -> Seen:
@@ -119,9 +133,10 @@ class ProcessorRunner:
         return Seen(state, group, now_ms, behind_ms, self._lost_sessions, self._registrations)
 
     def run(self) -> None:
-        """Until `leave` was called and its work has ended.
+        """Run until `leave` was called and its work has ended.
 
-        Raises `ActionFailed` when it has given up: its id is another's, its node was deleted, or a container hasn't checked in in time.
+        Raises `ActionFailed` when it has given up: its id is another's, its node was deleted, or a
+        container hasn't checked in in time.
         """
         self.begin()
         while self.turn():
@@ -130,12 +145,12 @@ class ProcessorRunner:
             raise ActionFailed(f"run the processor {self._state.processor_id}", seen=self._failure)
 
     def begin(self) -> None:
-        """Makes the group's nodes where they are missing, and looks which stores are here."""
+        """Make the group's missing nodes, and find the local stores."""
         self._group.prepare()
         self._find_stores()
 
     def turn(self) -> bool:
-        """Reads the group once, and does what follows; False once it has left."""
+        """Read the group once and carry out a step; return False once it has left."""
         self._woken.clear()
         if not self._is_leaving:
             self._step()
@@ -145,11 +160,11 @@ class ProcessorRunner:
         return not self._has_left()
 
     def start_anew(self) -> None:
-        """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
+        """Restart all work after a part of it has ended by itself."""
         self._note(self._end_work)
 
     def plan_anew(self) -> None:
-        """Note that the job's inputs have changed: the leader asks its grouper again."""
+        """Have a leader call its grouper again, since the job's inputs have changed."""
         self._note(lambda state: rules.inputs_changed(state, self._now_ms()))
 
     def _end_work(self, state: ProcessorState) -> ProcessorState:
@@ -181,7 +196,7 @@ class ProcessorRunner:
         self._stores = found
 
     def leave(self) -> None:
-        """A planned end: its work is stopped, then its node deleted, and nobody waits for its session."""
+        """Leave as planned: stop the work, then delete the node, so that no member waits for the session."""
         self._is_leaving = True
         self._wake()
 
@@ -296,7 +311,7 @@ class ProcessorRunner:
 
     @property
     def wait_s(self) -> float:
-        """So long it waits until its next turn, unless something is heard before."""
+        """Return the seconds until its next turn, unless an event arrives before."""
         due_ms = self._state.settings.session_ms / _READINGS_A_SESSION
         wake_ms = rules.wake_ms(self._state)
         if wake_ms is not None:

@@ -1,7 +1,8 @@
 """A processor's containers: what it means to run, what runs, and what follows of the two. Pure.
 
-Only a processor that gives a task up has to stop before a version is agreed on. Active tasks that stay where
-they are, which no other processor may own before or after, keep running, perhaps in another container.
+Only a processor that gives a task up has to stop before a version is agreed on. Active tasks that
+stay go on over it, be it in another container, since no other processor may own them before or
+after.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class LongestStart(NamedTuple):
 class ProcessorWork:
     """The containers of one processor.
 
-    `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
-    may run only once that version is agreed on, and the `expected` are to start soon; of these the processes are
-    `there` that wait for it. Tasks that stay run on where they are until `runs_on_until_ms`. `running` are those that
-    were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
-    `starting` is when each was told to start that hasn't checked in yet.
-    Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
-    `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
-    at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
-    has stayed.
+    `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited`
+    hold what it may run only once that version is agreed on, and the `expected` are to start soon;
+    of these the processes are `there` that wait for it. Tasks that stay run on where they are until
+    `runs_on_until_ms`. `running` are those that were told to start and haven't ended, of which the
+    `ending` were told to end, and `at_work` process their tasks. `starting` is when each was told
+    to start that hasn't checked in yet. Standby tasks start at `standbys_ms`: a JVM that starts
+    beside those of active tasks slows these down. `silent` are active tasks that stay though their
+    container was stopped at `silent_since_ms` or later, and that aren't at work again. `silent_ms`
+    is for how long they were so at the newest version or restart; None before any task has stayed.
     """
 
     wanted: Containers = ()
@@ -67,45 +68,48 @@ class ProcessorWork:
 
     @property
     def wake_ms(self) -> int | None:
-        """When `ordered` has to be asked again though nothing happened; None: not by itself."""
+        """Return when `ordered` is due without an event, or None."""
         waits = self.have_actives_started and self.free_to_start(TaskMode.STANDBY)
         due = (self.standbys_ms if waits else None, self.runs_on_until_ms)
         return min((at for at in due if at is not None), default=None)
 
     @property
     def longest_start(self) -> LongestStart | None:
-        """The container that has had the longest time to check in and hasn't; None: all have."""
+        """Return the container that has gone longest without its check-in.
+
+        None: all have checked in.
+        """
         starting = self.starting.items()
         late = (LongestStart(ms, own) for own, ms in starting if own not in self.ending)
         return min(late, default=None)
 
     @property
     def have_actives_started(self) -> bool:
-        """All active containers that may run have started."""
+        """Return whether all active containers that may run have started."""
         return ids_of(self.expected) <= self.awaited
 
     @property
     def is_settled(self) -> bool:
-        """Whether it runs what it means to run."""
+        """Return whether it runs what it means to run."""
         return not self.ending and ids_of(self.wanted) == ids_of(self.running)
 
     @property
     def has_checked_in(self) -> bool:
-        """Whether all that it means to run has started and checked in."""
+        """Return whether all that it means to run has started and checked in."""
         return self.is_settled and ids_of(self.wanted) <= self.at_work
 
     @property
     def is_at_work(self) -> bool:
-        """All active tasks that it may run are processed."""
+        """Return whether all active tasks that it may run are processed."""
         return ids_of(_actives(self.wanted)) - self.awaited <= self.at_work
 
     @property
     def awaits_process(self) -> bool:
-        """Whether a parked process is missing for active tasks that are to start."""
+        """Return whether a parked process is missing for active tasks that are to start."""
         return not ids_of(_actives(self.wanted)) - ids_of(self.running) <= self.there
 
     def gives_up(self, given: ContainerModel | None) -> bool:
-        """A container still runs a task that these don't have."""
+        """Return whether a container still runs a task that `given` lacks."""
         tasks = {} if given is None else given.tasks
         return any(
             tasks.get(name) != task for each in self.running for name, task in each.tasks.items()
@@ -138,7 +142,10 @@ class ProcessorWork:
         )
 
     def _own(self) -> Containers:
-        """Return what runs on, and what replaces ended or ending containers; nothing that is only awaited."""
+        """Return what runs on, and what replaces ended or ending containers.
+
+        Containers that are only awaited are left out.
+        """
         running_on = tuple(
             each for each in self.running if self.wanted and each.processor_id not in self.ending
         )
@@ -153,7 +160,10 @@ class ProcessorWork:
         return (*running_on, *begun)
 
     def agreed(self, processor_id: str, most: int, now_ms: int) -> ProcessorWork:
-        """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
+        """Return the work after the agreement on its version.
+
+        Once all is at work, merge down to `most`.
+        """
         work = self
         if self.awaited:
             restored_ms = now_ms + _RESTORED_MS
@@ -169,7 +179,7 @@ class ProcessorWork:
         return replace(self, wanted=(), version=0, awaited=frozenset(), runs_on_until_ms=0)
 
     def ended(self, ids: frozenset[str]) -> ProcessorWork:
-        """These have ended; what ended by itself wasn't meant to, and all starts anew."""
+        """Return the work after these have ended; after an unplanned end all starts anew."""
         work = self if ids <= self.ending or not ids & ids_of(self.running) else self.without()
         return replace(
             work,
@@ -205,7 +215,8 @@ class ProcessorWork:
     def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[ProcessorWork, Orders]:
         """Return what is to end and to start now: nothing while a container lives that has one of its tasks.
 
-        A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
+        A container runs on for at most `runs_on_ms` until the process is there that is to go on
+        with its tasks.
         """
         ends = ids_of(self.running) - ids_of(self.wanted) - self.ending
         replaced = self._replaced() & ends
@@ -246,7 +257,7 @@ class ProcessorWork:
         )
 
     def _replaced(self) -> frozenset[str]:
-        """Return containers whose active tasks another one continues."""
+        """Return containers with active tasks that another one continues."""
         staying = _active_tasks(self.wanted)
         return ids_of(tuple(e for e in _actives(self.running) if staying & e.tasks.keys()))
 

@@ -1,4 +1,4 @@
-"""A group as it lies in ZooKeeper: one reading of it, and what `processor.step` commands written."""
+"""A group in ZooKeeper: one reading of it, and the writes that `processor.step` commands."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"
 _NOT_REGISTERED = "none"
-"""No node has this name: a processor that isn't registered writes nothing."""
+"""No node has this name: an unregistered processor writes nothing."""
 
 
 class ZooKeeperGroup:
     """A job's group, in a session that its creator stops.
 
     `on_change` is called, from kazoo's thread, when what the last `view` read has changed. Every
-    method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered processor raises
-    `Fenced` when its node is gone.
+    method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered
+    processor raises `Fenced` when its node is gone.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ZooKeeperGroup:
         self._own = GuardedSession(zookeeper, f"{paths.processors}/{_NOT_REGISTERED}")
 
     def prepare(self) -> None:
-        """Makes the group's nodes where they are missing.
+        """Make the group's missing nodes.
 
         Raises `InvalidInput` for a group of another protocol version.
         """
@@ -94,12 +94,13 @@ class ZooKeeperGroup:
                 make_path(self._zookeeper, path)
 
     def view(self, sequence: str | None, *, is_whole: bool = True) -> GroupView:
-        """The group now, for the processor whose node is `sequence`; watches what that one needs.
+        """Read the group for the processor of node `sequence`, and watch what it needs.
 
-        None is for an observer, which sees everything, like the leader. The leader watches all members and all
-        that join the barrier; every other processor watches only the one before it, so that one end doesn't wake
-        all of them (`on_change`). It is one pass after a `sync`: a version that all say they run has its tasks' locations, which are read after that.
-        `is_whole`: a leader is told where tasks ran too.
+        `None` reads as an observer: it gets everything that the leader gets. The leader watches all
+        members and the barrier. Every other member watches only the one before it, so that no end
+        wakes all (`on_change`). The reading is one pass after a `sync`: locations are read last, so
+        a version that all report as running has those of its tasks. `is_whole`: a leader also gets
+        where tasks ran.
         """
         zookeeper, paths = self._zookeeper, self._paths
         self._unreadable.begin()
@@ -146,16 +147,16 @@ class ZooKeeperGroup:
             return replace(view, unreadable=tuple(self._unreadable.seen.values()))
 
     def _newest(self, barriers: Set[int]) -> tuple[int, int, int, int]:
-        """The newest version, its node's revision, the agreed one, and what the version's node says.
+        """Return the newest version, its node's revision, the agreed one, and the version in the node.
 
-        Each version that was published has a barrier. So where its node says what can't be, be it that somebody has
-        overwritten it, the newest barrier tells: nobody goes back to an older version.
+        Each published version has a barrier. If the node has an impossible value, as after an
+        overwrite, the newest barrier counts: no processor goes back to an older version.
         """
         paths, read = self._paths, self._unreadable.unless
         try:
             data, stat = self._zookeeper.get(paths.version, watch=self._changed)
             agreed_data = self._zookeeper.get(paths.agreed_version)[0]
-        except NoNodeError:  # a group of nobody yet
+        except NoNodeError:  # an empty group
             return 0, 0, 0, 0
         agreed = read(paths.agreed_version, lambda: layout.version_of(agreed_data)) or 0
         newest = said = read(paths.version, lambda: layout.version_of(data))
@@ -170,7 +171,7 @@ class ZooKeeperGroup:
         return newest, stat.version, agreed, said or 0
 
     def _with_past(self, view: GroupView, numbers: Set[int]) -> GroupView:
-        """With where tasks ran formerly; of a version that can't be read nothing is known."""
+        """Return the view with where tasks ran formerly; unreadable versions are left out."""
         older = sorted((each for each in numbers if each < view.version), reverse=True)
         self._processors_by = {each: self._processors_of(each) for each in older}
         read, named = self._unreadable.unless, filter(self._processors_by.get, older)
@@ -179,7 +180,7 @@ class ZooKeeperGroup:
         return replace(view, before=before, history=tuple(self._processors_by.values()))
 
     def _processors_of(self, version: int) -> dict[str, str]:
-        """Task → its processor by a version, which doesn't change."""
+        """Return task → its processor by a version, which doesn't change."""
         if version in self._processors_by:
             return self._processors_by[version]
         with suppress(InvalidInput):
@@ -189,9 +190,9 @@ class ZooKeeperGroup:
         return {}
 
     def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
-        """Announces the processor, then makes its ephemeral node; returns its sequence.
+        """Announce the processor, then make its ephemeral node; return its sequence.
 
-        What this session has made before, of which the answer was lost, is taken up.
+        An earlier node of this session with a lost answer is used again.
         """
         data = layout.member_data(processor_id, location)
         announced = layout.announcement_data(processor_id, stores)
@@ -202,19 +203,19 @@ class ZooKeeperGroup:
         return sequence
 
     def registration(self, sequence: str) -> str:
-        """Names a registration for good: sequences begin anew with a group's nodes."""
+        """Return a registration's lasting name: sequences restart with a group's nodes."""
         if not self._born_ms and (stat := self._zookeeper.exists(self._paths.root)) is not None:
             self._born_ms = stat.ctime
         return f"{self._born_ms}-{sequence}"
 
     def registered(self) -> Set[str]:
-        """The registrations that are there now."""
+        """Return the present registrations."""
         with reached("read the registrations"):
             self._zookeeper.sync(self._paths.processors)
             return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
     def leave(self, sequence: str) -> None:
-        """Deletes the processor's node: the others needn't wait for its session's end."""
+        """Delete the processor's node: the others needn't wait for its session's end."""
         with reached(f"delete the processor {sequence}"):
             for path in (self._paths.running, self._paths.processors):
                 with suppress(NoNodeError):
@@ -236,7 +237,7 @@ class ZooKeeperGroup:
             )
 
     def join(self, command: JoinBarrier, processor_id: str) -> None:
-        """Makes the processor's node among the participants of the barrier."""
+        """Make the processor's node among the participants of the barrier."""
         path = f"{self._paths.barrier_participants(command.version)}/{node_name(processor_id)}"
         with reached(f"join version {command.version}"), suppress(NodeExistsError, NoNodeError):
             self._own.create(path, None)
@@ -260,7 +261,7 @@ class ZooKeeperGroup:
             self._delete_old()
 
     def locality(self) -> dict[str, str]:
-        """Where each task ran last, standbys among them."""
+        """Return where each task ran last, standbys among them."""
         found: dict[str, str] = {}
         with reached("read where the tasks ran"):
             for path in (self._paths.task_locality, self._paths.standby_locality):
@@ -271,7 +272,7 @@ class ZooKeeperGroup:
         return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
-        """Writes where the tasks run from now on; of standbys in a node that Samza doesn't read."""
+        """Write where the tasks run from now on, standbys into a node that Samza doesn't read."""
         nodes = {
             TaskMode.ACTIVE: self._paths.task_locality,
             TaskMode.STANDBY: self._paths.standby_locality,
@@ -284,7 +285,7 @@ class ZooKeeperGroup:
                 self._own.set(path, location.encode())
 
     def report(self, command: ReportRunning, sequence: str) -> None:
-        """Writes what the processor runs into an ephemeral node, which goes with its own."""
+        """Write what the processor runs into an ephemeral node, which goes with its own."""
         path = f"{self._paths.running}/{sequence}"
         data = layout.document_data(command.running._asdict())
         with reached(f"report what the processor {sequence} runs"):
@@ -294,7 +295,7 @@ class ZooKeeperGroup:
                 self._own.create(path, data, ephemeral=True)
 
     def place(self, command: requests.Command) -> None:
-        """Writes what a leader makes of a request."""
+        """Carry out a leader's command about a request."""
         with reached("write what was asked of the group"):
             GroupPlacement(self._own, self._paths, self._unreadable).carry_out(command)
 
@@ -318,7 +319,10 @@ class ZooKeeperGroup:
             self._zookeeper.get_children(path, watch=self._changed)
 
     def _members(self) -> tuple[Member, ...]:
-        """Samza's own aren't announced; ours that come or go meanwhile do so before or after the listing."""
+        """Return the members; Samza's own aren't announced.
+
+        Changes meanwhile may or may not show.
+        """
         announced = self._announced()
         found = self._children(self._paths.processors)
         read = self._unreadable.unless
@@ -342,7 +346,7 @@ class ZooKeeperGroup:
         return dict(each for each in asked if each is not None)
 
     def _numbered(self, parent: str, data: bytes) -> str:
-        """Makes an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
+        """Make an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
         self._zookeeper.sync(parent)
         session, _ = self._zookeeper.client_id or (0, b"")
         for name in sorted(self._names(parent)):
@@ -354,14 +358,17 @@ class ZooKeeperGroup:
         return made.rpartition("/")[2]
 
     def _names(self, path: str) -> list[str]:
-        """Return the nodes below a path; none where it doesn't exist, as in a group of Samza's alone."""
+        """Return the nodes below a path.
+
+        None where it doesn't exist, as in a group of Samza's alone.
+        """
         try:
             return self._zookeeper.get_children(path)
         except NoNodeError:
             return []
 
     def _children(self, path: str) -> dict[str, bytes]:
-        """The nodes below a path and what they hold; without those that went meanwhile."""
+        """Return the nodes below a path and their data, without those deleted meanwhile."""
         asked = [(name, self._zookeeper.get_async(f"{path}/{name}")) for name in self._names(path)]
         found: dict[str, bytes] = {}
         for name, reading in asked:
@@ -382,7 +389,10 @@ class ZooKeeperGroup:
             return None
 
     def _model_of(self, version: int, numbers: Set[int]) -> JobModel | None:
-        """Return the model of a version, read once; None where it can't be: the next version repairs it."""
+        """Return the model of a version, read once.
+
+        None where it can't be: the next version repairs it.
+        """
         for old in self._read_models.keys() - {version}:
             del self._read_models[old]
         if version in numbers and version not in self._read_models:
@@ -415,7 +425,7 @@ class ZooKeeperGroup:
                     self._own.commit(*map(Delete, self._whole(path)))
 
     def _whole(self, path: str) -> Iterator[str]:
-        """A node and all below it, what is lowest first."""
+        """Yield a node and all below it, the lowest first."""
         for name in self._names(path):
             yield from self._whole(f"{path}/{name}")
         yield path

@@ -29,16 +29,16 @@ _Read = TypeVar("_Read")
 
 
 def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataStore:
-    """Where a group's placement messages are, for clients and its leader alike.
+    """Return the store of a group's placement messages, for clients and its leader alike.
 
-    `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment is
-    `STANDALONE_DEPLOYMENT`.
+    `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment
+    is `STANDALONE_DEPLOYMENT`.
     """
     return ZooKeeperMetadataStore(zookeeper, paths.placement)
 
 
 class GroupPlacement:
-    """Reads what was asked of a group and what has become of it.
+    """A reader of a group's requests and their outcomes.
 
     A response that ends its request is read once.
     """
@@ -53,7 +53,7 @@ class GroupPlacement:
     def requests_and_responses(
         self, watch: Callable[[Any], None]
     ) -> tuple[tuple[PlacementRequest, ...], dict[str, PlacementResponse]]:
-        """Requests without a response, oldest first, and by uuid each request's newest response."""
+        """Return open requests, oldest first, and by uuid each request's newest response."""
         path = f"{self._paths.placement}/{PLACEMENT_NAMESPACE}"
         uuids: dict[str, set[str]] = {REQUEST: set(), RESPONSE: set()}
         for key in self._names(path, watch):
@@ -78,17 +78,17 @@ class GroupPlacement:
         return tuple(sorted(requests, key=lambda each: (each.timestamp, each.uuid))), responses
 
     def pins(self) -> dict[str, Pin]:
-        """Where tasks are to be."""
+        """Return the pin of each pinned task."""
         return self._documents(self._paths.pins, layout.pin_of)
 
     def restarts(self) -> dict[str, str]:
-        """The request by which each of these processors is to be restarted."""
+        """Return processor → the request that restarts it."""
         return self._documents(self._paths.restarts, layout.restart_of)
 
     def own(
         self, member: Member, watch: Callable[[Any], None]
     ) -> tuple[dict[str, str], dict[str, Running]]:
-        """Its restart, which it watches, and what it says that it runs: somebody may have overwritten that."""
+        """Return a processor's restart, which it watches, and its report, which may be overwritten."""
         path, said = f"{self._paths.restarts}/{node_name(member.processor_id)}", self._paths.running
         is_told = self._zookeeper.exists(path, watch=watch) is not None
         return (
@@ -101,7 +101,7 @@ class GroupPlacement:
         return self._documents(self._paths.running, layout.running_of, watch)
 
     def carry_out(self, command: Command) -> None:
-        """Writes what a leader makes of a request."""
+        """Carry out a leader's command about a request."""
         match command:
             case SetPin():
                 data = None if command.pin is None else layout.document_data(command.pin._asdict())

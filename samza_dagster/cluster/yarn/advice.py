@@ -9,7 +9,7 @@ _KILL_MS = ("yarn.nodemanager.sleep-delay-before-sigkill.ms", 250)
 
 
 def advice(setting: Callable[[str], str | None], lease_s: float) -> Iterator[str]:
-    """A line for each, with what to change. `setting` reads a key of `yarn-site.xml`."""
+    """Yield a line for each setting to change. `setting` reads a key of `yarn-site.xml`."""
 
     def is_on(key: str) -> bool:
         return (setting(key) or "").strip().lower() == "true"

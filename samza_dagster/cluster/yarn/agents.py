@@ -30,9 +30,9 @@ class Due(Enum):
 class NodeAgent:
     """The agent of one node.
 
-    YARN gave it `container` `since` then. `failures` in a row: each doubles the pause until `again_at`,
-    which is infinite while one is asked for. `why` the last one ended; `dead`: its NodeManager saw
-    that, and didn't only lose sight of it.
+    YARN gave it `container` `since` then. `failures` in a row: each doubles the pause until
+    `again_at`, which is infinite while one is asked for. `why` the last one ended; `dead`: its
+    NodeManager saw that, and didn't only lose sight of it.
     """
 
     container: YarnContainer | None = None
@@ -44,11 +44,11 @@ class NodeAgent:
     dead: bool = False
 
     def runs(self, container: YarnContainer, now: float, patience_s: float = FIRST_WORD_S) -> None:
-        """YARN gave it a container."""
+        """Note the container that YARN gave this agent."""
         self.container, self.since, self.patience_s, self.dead = container, now, patience_s, False
 
     def ended(self, now: float, why: str, *, dead: bool = True) -> None:
-        """Its container is gone, or none could be started."""
+        """Note that its container is gone, or couldn't be started."""
         lasted = self.container is not None and now - self.since > _LASTING_S
         self.failures = 0 if lasted else self.failures + 1
         self.again_at = now + min(
@@ -75,7 +75,7 @@ class NodeAgent:
         return Due.ASK
 
     def describe(self) -> str:
-        """For a person, while it doesn't call."""
+        """Describe for a person why the agent doesn't call."""
         if self.container is not None:
             return f"started as {self.container.id}, not heard yet"
         if self.again_at == math.inf:

@@ -31,7 +31,7 @@ _LAUNCHED_S = 60.0
 
 @dataclass(frozen=True)
 class Node:
-    """A NodeManager as the ResourceManager tells of it; memory in MiB."""
+    """A NodeManager by the ResourceManager's report; memory in MiB."""
 
     host: str
     state: str
@@ -43,7 +43,7 @@ class Node:
     why: str = ""
 
     def describe(self) -> str:
-        """For a person."""
+        """Describe the node for a person."""
         free = f"{self.memory_mb - self.used_memory_mb:,} of {self.memory_mb:,} MiB free"
         return f"{self.state}, {free}" + (f", {self.why}" if self.why else "")
 
@@ -66,15 +66,15 @@ class EndedContainer(NamedTuple):
     diagnostics: str
 
     def __str__(self) -> str:
-        """In one line: the last of YARN's words is what its process said, or how it was ended."""
+        """Return one line; the last line of YARN's report has the process's output or its end."""
         lines = [line.strip() for line in self.diagnostics.splitlines() if line.strip()]
         return f"exit status {self.exit_status}" + (f", {lines[-1]}" if lines else "")
 
 
 class YarnApplication:
-    """`identifier` is the application's; `token` its master's, `node_tokens` those for NodeManagers.
+    """Our application at YARN: `identifier`, its master's `token`, `node_tokens` for NodeManagers.
 
-    Who may register anew keeps both: YARN tells each once in an application's life.
+    A master that may register anew keeps both: YARN issues each once in an application's life.
     """
 
     def __init__(self, gateway: HadoopGateway) -> None:
@@ -96,10 +96,10 @@ class YarnApplication:
     # The application
 
     def require(self, queue: str, label: str) -> None:
-        """Returns where an application could be submitted.
+        """Return if an application could be submitted.
 
-        Raises `Unreachable` without a ResourceManager, and `InvalidInput` for a queue or a label that
-        isn't there, or that this user may not use.
+        Raises `Unreachable` without a ResourceManager, and `InvalidInput` for a queue or a label
+        that isn't there, or that this user may not use.
         """
         try:
             queues = sorted(str(each.getQueueName()) for each in self._client.getAllQueues())
@@ -129,7 +129,7 @@ class YarnApplication:
         raise InvalidInput(f"--queue {queue}", seen=seen, fix=fix)
 
     def submit(self, name: str, *, queue: str, label: str) -> None:
-        """A new one, that goes on without its master. Raises `ActionFailed` when YARN doesn't take it."""
+        """Submit an application that survives its master. Raises `ActionFailed` if YARN refuses."""
         context = self._client.createApplication().getApplicationSubmissionContext()
         context.setApplicationName(name)
         context.setApplicationType(APPLICATION_TYPE)
@@ -163,7 +163,10 @@ class YarnApplication:
         self.identifier, self.token = str(identifier.toString()), str(token.encodeToUrlString())
 
     def state(self, identifier: str) -> str:
-        """YARN's state of an application, as RUNNING; raises as py4j does for one that it doesn't know."""
+        """Return an application's state, such as RUNNING.
+
+        An unknown one raises py4j's exception.
+        """
         report = self._client.getApplicationReport(
             self._records.ApplicationId.fromString(identifier)
         )
@@ -172,7 +175,7 @@ class YarnApplication:
     def register(
         self, identifier: str, token: str, node_tokens: Mapping[str, str], *, url: str
     ) -> tuple[YarnContainer, ...]:
-        """Becomes its master, and returns the containers that it has of masters before."""
+        """Become its master; return the containers of earlier masters."""
         self.identifier, self.token, self.node_tokens = identifier, token, dict(node_tokens)
         self._use(token)
         cache: Any = self._api.NMTokenCache.getSingleton()
@@ -217,14 +220,14 @@ class YarnApplication:
         return str(token.encodeToUrlString())
 
     def unregister(self) -> None:
-        """Ends the application: YARN ends its containers."""
+        """End the application: YARN ends its containers."""
         status: Any = self._records.FinalApplicationStatus.SUCCEEDED
         self._master.unregisterApplicationMaster(status, "ended in order", "")
 
     # Containers
 
     def ask(self, ask_id: int, host: str, memory_mb: int, cores: int, priority: int) -> None:
-        """Told with the next heartbeat; stands until it is answered or `withdraw`n."""
+        """Send an ask with the next heartbeat; it is open until it is answered or `withdraw`n."""
         builder: Any = self._api.AMRMClient.ContainerRequest.newBuilder()
         builder.capability(self._records.Resource.newInstance(memory_mb, cores))
         builder.priority(self._records.Priority.newInstance(priority))
@@ -258,7 +261,7 @@ class YarnApplication:
     def start(
         self, container: YarnContainer, command: str, files: Mapping[str, str], secret: str
     ) -> None:
-        """Returns once its NodeManager has begun to start it, with `files` by their URLs.
+        """Start a container with `files` by their URLs; return once its NodeManager has begun.
 
         `secret`, unless it is "", is in its credentials as `samza-dagster.token`.
         """
@@ -270,7 +273,7 @@ class YarnApplication:
         self._nodes.startContainer(container.handle, context)
 
     def stop(self, container: YarnContainer) -> None:
-        """Has its NodeManager end it: SIGTERM to its process group, then SIGKILL."""
+        """Make its NodeManager end it: SIGTERM to its process group, then SIGKILL."""
         self._nodes.stopContainer(container.handle.getId(), container.handle.getNodeId())
 
     def is_started(self, container: YarnContainer) -> bool:
@@ -285,12 +288,12 @@ class YarnApplication:
         return True
 
     def release(self, container: YarnContainer) -> None:
-        """Gives back one that was allocated and not started."""
+        """Give back an allocated container that wasn't started."""
         self._master.releaseAssignedContainer(container.handle.getId())
 
     def nodes(self) -> tuple[Node, ...]:
-        """Every node of the cluster, in any state but never heard of."""
-        every = self._gateway.array(self._records.NodeState)  # of none it is that of every state
+        """Return every node that the cluster knows, in any state."""
+        every = self._gateway.array(self._records.NodeState)  # without any it means every state
         return tuple(_node(each) for each in self._client.getNodeReports(every))
 
     def _by_http(self, url: str) -> Any:
@@ -342,7 +345,7 @@ def by_host(nodes: Iterable[Node]) -> dict[str, Node]:
 
 
 def closed(node: Node | None, *, label: str) -> str:
-    """Why YARN gives no container there; "" where it does."""
+    """Return why YARN gives no container there, or "" if it does."""
     if node is None:
         return "YARN has no such node"
     if node.state != RUNNING:

@@ -42,7 +42,7 @@ class YarnAgents:
         return tuple(advice(self._gateway().configuration.get, lease_s))
 
     def describe(self) -> Mapping[str, str]:
-        """See `ClusterFactory`: as the ResourceManager has it."""
+        """See `ClusterFactory`: by the ResourceManager."""
         return {node.host: node.describe() for node in YarnApplication(self._gateway()).nodes()}
 
     @contextmanager
@@ -57,7 +57,7 @@ class YarnAgents:
             yield opened
 
     def _gateway(self) -> HadoopGateway:
-        """The JVM of now; one that has ended is replaced."""
+        """Return the JVM that runs; replace it if it has ended."""
         if self._kept is None or not self._kept.is_alive:
             self._kept = HadoopGateway(self._settings.hadoop_conf)
         return self._kept

@@ -1,7 +1,7 @@
 """A JVM with Hadoop's own client libraries, driven over py4j.
 
-It ends with this process, and only who has its secret may drive it. Hadoop's configuration
-directory brings addresses and security, as for every client of the cluster.
+It ends with this process, and its secret protects it. Hadoop's configuration directory
+brings addresses and security, as for every client of the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPTIONS = (
 )
 _PYSPARK_JARS = ("hadoop-client-*", "slf4j-api-*", "jcl-over-slf4j-*", "log4j-*")
 _CLASS_PATH_S = 60.0
-# py4j tells of each Java object that it can't give back once the JVM has ended.
+# py4j logs each Java object that it can't give back once the JVM has ended.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 _WAIT_MS = {
     # Hadoop's clients try a node that is gone for three minutes, the ResourceManager for fifteen.
@@ -42,7 +42,7 @@ _WAIT_MS = {
 
 
 def class_path(configuration: Path) -> str:
-    """The configuration directory and the client's jars: those of `hadoop classpath`, else pyspark's.
+    """Return the configuration directory and the jars of `hadoop classpath`, else of pyspark.
 
     Raises `MissingPrerequisite` where there is neither.
     """
@@ -67,12 +67,16 @@ def class_path(configuration: Path) -> str:
 
 
 class HadoopGateway:
-    """A JVM with Hadoop's client. `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`."""
+    """A JVM with Hadoop's client.
+
+    `jvm` is py4j's view of its classes, `configuration` a `YarnConfiguration`.
+    """
 
     def __init__(self, configuration: Path) -> None:
-        """Starts it, which takes about half a second.
+        """Start the JVM, which takes about half a second.
 
-        Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM ends at once.
+        Raises `MissingPrerequisite` without Java, py4j or the jars, `ActionFailed` when the JVM
+        ends at once.
         """
         try:
             py4j: Any = import_module("py4j.java_gateway")
@@ -109,18 +113,18 @@ class HadoopGateway:
 
     @property
     def is_alive(self) -> bool:
-        """The JVM runs."""
+        """Return whether the JVM runs."""
         return self.process.poll() is None
 
     def array(self, of: Any, *values: Any) -> Any:
-        """A Java array."""
+        """Return a Java array."""
         array = self.java.new_array(of, len(values))
         for at, value in enumerate(values):
             array[at] = value
         return array
 
     def close(self) -> None:
-        """Kills it: whatever it was asked fails at once."""
+        """Kill the JVM: its open calls fail at once."""
         with contextlib.suppress(Exception):  # py4j gives back no more of its objects after this
             self.java.shutdown()
         self.process.kill()

@@ -1,7 +1,7 @@
 """YARN's nodes as the hosts of a cluster of agents: an agent on each, and a container for each hold.
 
-One thread speaks with the ResourceManager. NodeManagers are spoken with from a few others, since
-one that is gone answers late. Nothing that YARN says counts as a container's death.
+One thread calls the ResourceManager. A few others call NodeManagers, since a dead one answers
+late. No report of YARN counts as a container's death.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _LONGEST_PAUSE_S = 5.0
 
 @dataclass(frozen=True)
 class YarnSettings:
-    """Where the job's application is, and how its agents are started.
+    """Settings of the job's application and of the start of its agents.
 
-    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`. In
-    `session_directory` successive leaders find the application.
+    `{host}` in the directories is the node's name. `agent` is the content of `agent.pyz`.
+    Successive leaders find the application in `session_directory`.
     """
 
     job: str
@@ -74,15 +74,15 @@ class YarnSettings:
     session_directory: str
 
     def store(self, gateway: HadoopGateway) -> SessionStore:
-        """Where the job's session is."""
+        """Return the store of the job's session."""
         return SessionStore(gateway, self.session_directory, self.job)
 
 
 @dataclass
 class _Ask:
-    """A container that is asked of YARN, `given` once that has one, until it is started.
+    """A container that was requested of YARN, until it is started; `given` once YARN has one.
 
-    For a hold of `request_id`, or for an agent, which has none.
+    It is for a hold of `request_id`, or for an agent, which has none.
     """
 
     id: int
@@ -95,7 +95,7 @@ class _Ask:
 
 
 class YarnHosts:
-    """Implements `Holds`. Of one term: `close` leaves all that runs as it is."""
+    """Implements `Holds` for one term: `close` leaves all that runs as it is."""
 
     def __init__(
         self, settings: YarnSettings, open_gateway: Callable[[], HadoopGateway], first_ask: int
@@ -111,7 +111,7 @@ class YarnHosts:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="yarn", daemon=True)
         self._node_calls = ThreadPoolExecutor(_NODE_THREADS, "yarn-nodes")
-        # Of the thread alone, but for reading.
+        # Written by the thread alone.
         self._application: YarnApplication
         self._next_ask = first_ask
         self._asks: dict[int, _Ask] = {}
@@ -123,10 +123,10 @@ class YarnHosts:
         self._failures = 0
         self._told = ""
 
-    # Holds, as the cluster asks for them
+    # Holds, as the cluster requests them
 
     def start(self, cluster: LocalCluster) -> None:
-        """Agents may call `cluster` from now on."""
+        """Let agents call `cluster` from now on."""
         self._cluster = cluster
         self._files = {
             "agent.pyz": self._page("application/zip", self._settings.agent),
@@ -136,13 +136,13 @@ class YarnHosts:
         self._thread.start()
 
     def _page(self, content_type: str, content: bytes) -> str:
-        """The URL of a page of ours that has it."""
+        """Serve the content as a page; return its URL."""
         page = f"/yarn/{hashlib.sha256(content).hexdigest()[:16]}"
         self._cluster.add_page(page, content_type, lambda: content)
         return self._cluster.url + page
 
     def close(self) -> None:
-        """Ends the conversation. The application, its agents and its containers go on."""
+        """Stop the calls to YARN. The application, its agents and its containers go on."""
         self._closing.set()
         self._inbox.put(lambda: None)
         if self._thread.is_alive():
@@ -194,9 +194,9 @@ class YarnHosts:
         return "" if node is None else node.state
 
     def to_json(self) -> dict[str, Any]:
-        """The page `/yarn`: the application, and of each node what YARN and its agent say.
+        """Return the page `/yarn`: the application, and each node by YARN and by its agent.
 
-        `unaccounted` are incarnations that run there and whose YARN container YARN has lost sight of.
+        `unaccounted` are incarnations that run there in YARN containers that YARN has lost.
         """
         calling, holds, there = self._cluster.calling(), self._cluster.holds(), set(self._there)
         return {
@@ -228,7 +228,7 @@ class YarnHosts:
                     self._pause(java_words(error))
 
     def _pause(self, why: str) -> None:
-        """Connects anew after a while, with another JVM if this one has ended."""
+        """Schedule a new connection, with another JVM if this one has ended."""
         if why != self._told:
             LOG.warning("YARN: %s; again in a moment, containers run on", why)
         self._connected, self._told = False, why
@@ -242,7 +242,7 @@ class YarnHosts:
         self._connect_at = time.monotonic() + pause
 
     def _turn(self) -> None:
-        """Waits for what is asked here or due, and does it."""
+        """Wait for a call or a deadline, then act on it."""
         if not self._connected and time.monotonic() >= self._connect_at:
             self._connect()
         due = self._beat_due if self._connected else self._connect_at
@@ -250,7 +250,7 @@ class YarnHosts:
             call = self._inbox.get(timeout=max(0.0, due - time.monotonic()))
             began = time.monotonic()
             call()
-            # YARN hears of asks, which take 3 ms each, before many more are made.
+            # Send the asks, which take 3 ms each, before many more are made.
             while time.monotonic() - began < _URGENT_BEAT_S:
                 self._inbox.get_nowait()()
         except queue.Empty:
@@ -265,9 +265,9 @@ class YarnHosts:
             self._keep_agents(now)
 
     def _connect(self) -> None:
-        """Becomes the application's master, of a new one where there is none that runs.
+        """Become the application's master; submit a new application if none runs.
 
-        What YARN says that is there takes the place of what this thread knew; open asks are made again.
+        YARN's report replaces what this thread knew; open asks are repeated.
         """
         self._gateway = self._open_gateway()
         self._application = YarnApplication(self._gateway)
@@ -372,7 +372,7 @@ class YarnHosts:
     def _tell(self, ask: _Ask) -> None:
         priority = _AGENT if ask.request_id is None else _HOLD
         self._application.ask(ask.id, ask.host, ask.memory_mb, ask.cores, priority)
-        self._beat_due = float("-inf")  # told at once
+        self._beat_due = float("-inf")  # sent at once
 
     def _withdraw(self, request_id: str) -> None:
         for ask in [each for each in self._asks.values() if each.request_id == request_id]:
@@ -397,7 +397,7 @@ class YarnHosts:
 
     def _take(self, container: YarnContainer) -> None:
         ask = self._asks.get(container.ask_id)
-        if ask is None or ask.given is not None:  # withdrawn, and given all the same
+        if ask is None or ask.given is not None:  # withdrawn or answered before
             self._application.release(container)
             return
         ask.given = container
@@ -407,7 +407,7 @@ class YarnHosts:
         self._node_calls.submit(self._start, ask, container)
 
     def _start(self, ask: _Ask, container: YarnContainer) -> None:
-        """On a thread of its own: its end comes back as a call."""
+        """Start it on a thread of its own, which reports its end as a call."""
         why = ""
         try:
             self._launch(container, agent=ask.request_id is None)

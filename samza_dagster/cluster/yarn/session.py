@@ -1,6 +1,6 @@
 """The secrets by which the next leader of a job continues its YARN application.
 
-YARN tells an application's token while it is being launched and never again. It is kept in a
+YARN issues an application's token while it is being launched and never again. It is kept in a
 file of Hadoop's file system that its owner alone may read, so that a coordinator of another
 machine finds it, and is written anew each time that YARN rolls it.
 """
@@ -22,7 +22,9 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Session:
-    """`application` is YARN's id, "" before there is one; `agents_token` is what agents send us.
+    """The session of a job's application.
+
+    `application` is YARN's id, "" before there is one; `agents_token` is what agents send us.
 
     `node_tokens` are those by which its master speaks with each NodeManager.
     """
@@ -45,7 +47,7 @@ class SessionStore:
         self._path: Any = self._fs.Path(f"{directory.rstrip('/')}/{job}.session")
 
     def read(self) -> Session:
-        """A new one when there is none. Raises `ActionFailed` for one that can't be read or understood."""
+        """Return the session, or a new one. Raises `ActionFailed` for an unreadable one."""
         with self._failing("read") as files:
             if not files.exists(self._path):
                 return Session()
@@ -58,7 +60,7 @@ class SessionStore:
             return Session(**record)
 
     def write(self, session: Session) -> None:
-        """Replaces it in one step. Raises `ActionFailed`."""
+        """Replace it in one step. Raises `ActionFailed`."""
         record = json.dumps({"version": _VERSION, **asdict(session)})
         with self._failing("write") as files:
             beside = self._created(files, record.encode())
@@ -71,13 +73,13 @@ class SessionStore:
             context.rename(beside, self._path, array)
 
     def require(self) -> None:
-        """Returns where a session could be kept. Raises `ActionFailed`."""
+        """Raise `ActionFailed` unless a session could be kept."""
         self.read()
         with self._failing("write") as files:
             files.delete(self._created(files, b""), False)
 
     def _created(self, files: Any, content: bytes) -> Any:
-        """A file beside it that its owner alone may read."""
+        """Write a temporary file beside it that its owner alone may read; return its path."""
         beside = self._path.suffix(f".{secrets.token_hex(4)}")
         files.mkdirs(beside.getParent())
         permission = self._fs.permission.FsPermission("600")
@@ -89,7 +91,7 @@ class SessionStore:
 
     @contextmanager
     def _failing(self, verb: str) -> Generator[Any]:
-        """Gives its file system; what fails with that is `ActionFailed`."""
+        """Yield its file system; turn its failures into `ActionFailed`."""
         try:
             yield self._path.getFileSystem(self._gateway.configuration)
         except Exception as error:

@@ -1,7 +1,7 @@
-"""Carries out the broker fence: logins and rights of incarnations, and what shuts one out.
+"""The broker fence: logins and rights of incarnations, and the rule that shuts one out.
 
-An incarnation is let in before its start leaves, and removed when it was seen dead. A
-fence is acknowledged when every broker was asked and serves its principal no more.
+An incarnation gets its login before its start is sent, and loses it when it was seen dead. A
+fence is acknowledged once every broker has confirmed that it refuses the principal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokerFence:
-    """At a Kafka cluster with SCRAM and an authorizer.
+    """The fence at a Kafka cluster with SCRAM and an authorizer.
 
     `fenced` is called from a thread of its own, once for each request that was met.
     """
@@ -60,7 +60,10 @@ class BrokerFence:
     def at(
         cls, principals: Principals, cluster: KafkaCluster, fenced: Callable[[str], None]
     ) -> BrokerFence:
-        """At the coordinator's own cluster, whose TLS settings serve the principals too."""
+        """Return the fence at the coordinator's own cluster.
+
+        The principals share its TLS settings.
+        """
         return cls(
             principals,
             Authorizer(cluster),
@@ -69,11 +72,11 @@ class BrokerFence:
         )
 
     def start(self) -> None:
-        """Begins to work on what is asked."""
+        """Start the thread that fences."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends; a fence that isn't acknowledged is the next leader's."""
+        """Stop; the next leader completes an unacknowledged fence."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -81,11 +84,11 @@ class BrokerFence:
             self._thread.join(_CLOSE_S)
 
     def leave_out(self, execution_ids: frozenset[str]) -> None:
-        """None of these gets a login, though its start is said again (`launched_without`)."""
+        """Create no login for these, though their starts are repeated (`launched_without`)."""
         self._left_out = execution_ids
 
     def admit(self, execution_id: str) -> None:
-        """Its login is made when this returns, and known to each broker that answers within a second.
+        """Create its login; return once each broker that answers within a second knows it.
 
         Nothing is changed for one that this term has admitted, or leaves out. Raises
         `SamzaDagsterError`.
@@ -102,7 +105,7 @@ class BrokerFence:
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
-        """Shuts it out; returns at once, and `fenced` is called when it is done. May be repeated."""
+        """Shut it out; return at once and call `fenced` when it is done. May be repeated."""
         with self._changed:
             self._to_fence[execution_id] = None
             self._changed.notify()
@@ -110,7 +113,7 @@ class BrokerFence:
     def remove(self, execution_id: str) -> None:
         """Remove login and rules of an incarnation that was seen dead; returns at once.
 
-        Tried until it is done; what this term can't remove, the next one finds.
+        The term retries it; the next term finds what remains.
         """
         with self._changed:
             self._to_fence.pop(execution_id, None)
@@ -118,7 +121,7 @@ class BrokerFence:
             self._changed.notify()
 
     def clean_up(self, before: frozenset[str], state: JobState, now_ms: int) -> None:
-        """Removes what a crash left: of incarnations that were there `before` and aren't now.
+        """Remove what a crash left of incarnations that were there `before` and aren't now.
 
         `before` is what `present` gave before this coordinator's first commit: a newer
         leader's incarnations can't be in it. An examination that may be under way elsewhere
@@ -134,14 +137,14 @@ class BrokerFence:
         return present(self._principals, self._authorizer)
 
     def remove_now(self, execution_ids: Iterable[str]) -> None:
-        """Removes all that the brokers know of dead incarnations."""
+        """Remove logins and rules of dead incarnations."""
         unwanted = list(execution_ids)
         principals = self._principals
         self._authorizer.remove_rules_of(map(principals.principal, unwanted))
         self._authorizer.remove_logins(map(principals.user, unwanted), principals.mechanism)
 
     def fence_now(self, execution_id: str) -> tuple[str, ...]:
-        """Sets the rule and asks the brokers; returns those that still serve the principal.
+        """Set the rule and ask the brokers; return those that still serve the principal.
 
         It must be able to log in, or the brokers can't be asked: one that has no login yet
         was never started (`fencing_in_force`), and from now on can't be.
@@ -199,7 +202,7 @@ class BrokerFence:
             why = f"{', '.join(serving)} still serve it" if serving else ""
         except SamzaDagsterError as error:
             why = str(error)
-        except Exception as error:  # the thread that fences mustn't end by it
+        except Exception as error:  # the thread that fences must survive it
             log.exception("fencing %s failed", execution_id)
             why = repr(error)
         with self._changed:
@@ -236,12 +239,12 @@ class BrokerFence:
 
 
 def _security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:
-    """How an incarnation's principal reaches the brokers: the coordinator's TLS, its listener."""
+    """Return a principal's connection settings: the coordinator's TLS, the containers' listener."""
     return {**cluster.tls_settings(), **principals.security()}
 
 
 def _granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[AclRule, ...]:
-    """The rules that each incarnation gets a copy of."""
+    """Return the rules that each incarnation gets a copy of."""
     return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
 
 
@@ -266,9 +269,9 @@ def left_over(before: frozenset[str], state: JobState, now_ms: int) -> frozenset
 def fencing_in_force(wanted: Fencing, state: JobState, present: frozenset[str]) -> Fencing:
     """Return the fencing in force this term: a fence means nothing to containers without principals.
 
-    Where leases were in force before, containers may run that log in as somebody else; as
-    long as there is one, leases it is, until the next leader looks again. Where the fence
-    was in force, every incarnation has one.
+    Where leases were in force before, containers may run without a principal of their own. While
+    one does, leases stay in force until the next leader looks again. Where the fence was in
+    force, every started container has a principal.
     """
     without = sorted(launched_without(state, present))
     if wanted is Fencing.LEASE or not without:

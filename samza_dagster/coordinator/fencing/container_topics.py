@@ -1,4 +1,4 @@
-"""Topics that a container uses, and how, as far as its job's config names them. Pure.
+"""The topics that a container uses, as far as its job's config names them. Pure.
 
 Sources: Samza's `TaskConfig`, `StorageConfig`, `StreamConfig`, `MetricsConfig` (1.8.0).
 """
@@ -20,7 +20,7 @@ _SIDE_INPUTS = re.compile(r"stores\..+\.side\.inputs")
 def container_topics(
     config: Mapping[str, str], systems: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """Topics of these systems → what a container does with them, `READ` and `WRITE`.
+    """Return topics of these systems → a container's operations on them, `READ` and `WRITE`.
 
     The coordinator stream, changelogs and checkpoints are at these systems. A stream that
     has settings and isn't an input counts as an output; one that a task writes to without
@@ -76,7 +76,7 @@ def _stream_ids(config: Mapping[str, str]) -> set[str]:
 
 
 def _stream(config: Mapping[str, str], name_or_id: str) -> tuple[str, str]:
-    """System and topic of `<system>.<stream>`, or of a stream's id alone."""
+    """Return system and topic of `<system>.<stream>`, or of a stream's id alone."""
     system, dot, stream = name_or_id.partition(".")
     if not dot:
         stream = name_or_id

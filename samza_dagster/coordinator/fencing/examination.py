@@ -45,7 +45,7 @@ class Condition:
 def examine(
     principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]
 ) -> Iterator[Condition]:
-    """The conditions in order; ends after the first that doesn't hold. Raises `Unreachable`."""
+    """Yield the conditions in order, up to the first that doesn't hold. Raises `Unreachable`."""
     authorizer = Authorizer(cluster)
     yielded = ""
     try:
@@ -61,7 +61,7 @@ def examine(
 
 
 def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]) -> None:
-    """Raises `Refused` that names the first condition which doesn't hold."""
+    """Raise `Refused` that names the first condition which doesn't hold."""
     for finding in examine(principals, cluster, config):
         if not finding.ok:
             raise Refused(
@@ -167,8 +167,8 @@ def _rehearsed(
         or f"{len(wanted)} topics",
         f"ALLOW {principals.rights_of or 'User:*'} READ and WRITE on them",
     )
-    # A rule on all topics, even one for a single principal, ends that they are open for
-    # everybody where brokers are set to `allow.everyone.if.no.acl.found`.
+    # With `allow.everyone.if.no.acl.found` a topic without rules is open to everybody. A rule
+    # on all topics, even for a single principal, ends that.
     is_ruled = any((r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules)
     open_for_all = () if is_ruled else view.brokers_reporting(secrets.token_hex(12))
     yield Condition(
@@ -187,7 +187,7 @@ def _rehearsed(
 def _settled(
     look: Callable[[], _Found], is_good: Callable[[_Found], bool] = lambda wrong: not wrong
 ) -> _Found:
-    """Looks until what is found is good, or until the deadline; an error counts only then."""
+    """Repeat the look until its result is good, or the deadline; an error counts only then."""
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         late = time.monotonic() > deadline

@@ -1,8 +1,9 @@
-"""The broker fence of a standalone group: a processor that is no longer registered can't write.
+"""The broker fence of a standalone group: unregistered processors can't write.
 
-Each registration of a processor has a principal of its own, which its containers log in as. It is let in
-before its processor joins a barrier, so before any version can give it tasks; and before a version is
-agreed on, its leader shuts out every principal of the job that no registered processor has.
+Each registration of a processor has a principal of its own, which its containers log in as. It is
+let in before its processor joins a barrier, so before any version can give it tasks; and before a
+version is agreed on, its leader shuts out every principal of the job that no registered processor
+has.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupFence:
-    """The fence of one processor, whose containers' principals are kept in `directory` over its restarts."""
+    """The fence of one processor; `directory` keeps its containers' principals over restarts."""
 
     def __init__(self, principals: Principals, cluster: KafkaCluster, directory: Path) -> None:
         self._principals = principals
@@ -40,7 +41,7 @@ class GroupFence:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="broker fence")
 
     def admit(self, registration: str) -> None:
-        """Its containers may log in when this returns. Raises `Unreachable`."""
+        """Let the registration's containers log in. Raises `Unreachable`."""
         if registration not in self._own:
             self._own.append(registration)
             write_json(self._file, {"version": 1, "registrations": self._own}, durable=True)
@@ -50,14 +51,15 @@ class GroupFence:
             raise Unreachable(f"make the login {registration}", seen=str(error)) from error
 
     def login_file(self) -> tuple[str, str]:
-        """Name and text of the file by which containers log in as the newest registration."""
+        """Return name and text of the file by which containers log in as the newest registration."""
         return self._principals.login_file(self._own[-1])
 
     def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
-        """Return once nobody outside `registered` can write; call it once for each version.
+        """Shut out every principal that `registered` doesn't name; called once for a version.
 
-        It is read after the brokers have told whom they let in: each of those was registered before.
-        Raises `Unreachable` while a broker serves somebody else; asked again, it goes on.
+        `registered` is read after the brokers have listed the logins: each of those was
+        registered before. Raises `Unreachable` while a broker serves another principal; the next
+        call continues.
         """
         if self._under_way is None or self._version != version:
             self._version = version
@@ -73,7 +75,10 @@ class GroupFence:
             ) from None
 
     def remove_own(self) -> None:
-        """Removes the principals of this directory, whose containers have all ended; as far as brokers answer."""
+        """Remove this directory's principals as far as brokers answer.
+
+        All containers have ended.
+        """
         if self._own:
             with suppress(SamzaDagsterError):
                 self._fence.remove_now(self._own)
@@ -81,7 +86,7 @@ class GroupFence:
                 self._file.unlink()
 
     def close(self) -> None:
-        """Ends; what is under way isn't waited for."""
+        """Stop without waiting for open work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _shut_out(self, registered: Callable[[], Set[str]]) -> None:

@@ -1,4 +1,4 @@
-"""How one coordinator fences its job, from its config to a take-over."""
+"""The fencing of one coordinator's job, from its config to a take-over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from samza_dagster.placement.state import JobState, Limits
 
 @dataclass
 class JobFencing:
-    """`config` is what containers are served and the coordinator stream is told.
+    """The fencing that a job's config requests.
+
+    `config` is served to containers and written to the coordinator stream.
 
     With leases alone (`principals` None) that is the job's config as it is, and nothing
     here touches the brokers.
@@ -29,14 +31,14 @@ class JobFencing:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> JobFencing:
-        """Raises `InvalidInput` that names the setting which doesn't allow a fence."""
+        """Read the config; raises `InvalidInput` that names a setting which rules out a fence."""
         principals = Principals.of(config)
         return cls(
             config if principals is None else principals.container_config(config), principals
         )
 
     def begin_examination(self, cluster: KafkaCluster) -> None:
-        """Finds out, beside what goes on, whether the brokers can fence; once is enough."""
+        """Examine in the background whether the brokers can fence; once is enough."""
         if self.principals is None or self._examination is not None:
             return
         with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="fence examination")
@@ -46,10 +48,10 @@ class JobFencing:
         with_one_thread.shutdown(wait=False)
 
     def require(self) -> None:
-        """Returns when they can; raises `Refused` with the condition that doesn't hold.
+        """Return if the brokers can fence; raise `Refused` with the condition that doesn't hold.
 
-        Call it before this coordinator waits for its turn: a spare must know that
-        it can lead. Raises `Unreachable` too. After either, the examination starts over.
+        Called before this coordinator waits for its turn: a candidate must know that it can
+        lead. Raises `Unreachable` too. After either the examination begins anew.
         """
         if self._examination is None:
             return
@@ -62,7 +64,7 @@ class JobFencing:
     def at_take_over(
         self, cluster: KafkaCluster, stored: JobState, fenced: Callable[[str], None]
     ) -> TermFence | None:
-        """The fence of a term, once this coordinator alone may write."""
+        """Return the fence of a term, once this coordinator alone may write."""
         if self.principals is None:
             return None
         fence = BrokerFence.at(self.principals, cluster, fenced)
@@ -80,10 +82,10 @@ class TermFence:
     present: frozenset[str]
 
     def limits(self, limits: Limits) -> Limits:
-        """The limits with the fencing that this term can rely on."""
+        """Return the limits with the fencing that this term can rely on."""
         fencing = fencing_in_force(limits.fencing, self.stored, self.present)
         return replace(limits, fencing=fencing)
 
     def clean_up(self) -> None:
-        """After the first commit of the term: removes what a crash left."""
+        """Remove what a crash left, after the first commit of the term."""
         self.fence.clean_up(self.present, self.stored, wall_clock_ms())

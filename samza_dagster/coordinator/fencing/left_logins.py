@@ -1,8 +1,8 @@
-"""Logins and rules left at the brokers by a job that no longer fences, or is gone.
+"""Logins and rules at the brokers that a job's coordinator left: it no longer fences, or is gone.
 
-With `samza.dagster.fencing=broker` the coordinator removes what it made. One that leads with
-leases asks nothing of the brokers, and needs no right to; what was there stays until it is
-removed here.
+With `samza.dagster.fencing=broker` the coordinator removes what it made. A coordinator with
+leases sends no such request, and needs no right to; older logins stay until they are removed
+here.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ class ContainerLogin:
 def find(
     connection: Connection, now_ms: int, *, has_unregistered_ended: bool = False
 ) -> tuple[ContainerLogin, ...]:
-    """All of the job, in order; `now_ms` is the wall clock's.
+    """Return all logins of the job, in order; `now_ms` is the wall clock's.
 
-    An incarnation is dead if it is no longer in the job's state, where each stays until seen dead, even on
-    a host that is lost. In a standalone group only the processor itself sees the death, and removes its own;
-    an incarnation is dead if it isn't registered and all such are known to have ended. Raises `Refused` when there is no
-    state to tell that, or another job's, `MissingPrerequisite` for brokers without an authorizer, `InvalidInput`
-    where this client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
+    An incarnation is dead once it isn't in the job's state, where each stays until it was seen
+    dead, also on a lost host. In a standalone group only the processor itself sees a death, and
+    then removes the login itself: a registration that is gone counts as dead if the caller knows
+    that all of its containers have ended. Raises `Refused` without a state or with another
+    job's, `MissingPrerequisite` for brokers without an authorizer, `InvalidInput` where this
+    client's principal lacks ALTER or DESCRIBE on the cluster, and `Unreachable`.
     """
     names = PrincipalNames(connection.job_name, connection.job_id)
     if not connection.zookeeper:
@@ -67,7 +68,7 @@ def find(
     with closing(Authorizer(KafkaCluster.of(connection))) as authorizer:
         _require(authorizer)
         found = present(names, authorizer)
-    # In this order: every incarnation that was let in before is in the state by now, or registered.
+    # After that: every earlier login's owner is in the state by now, or registered.
     if connection.zookeeper:
         registered = _registered(connection)
         known = dict.fromkeys(registered, "registered")
@@ -89,7 +90,7 @@ def find(
 
 
 def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
-    """Removes login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
+    """Remove login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
     names = PrincipalNames(connection.job_name, connection.job_id)
     dead = [login for login in logins if login.dead]
     if not dead:

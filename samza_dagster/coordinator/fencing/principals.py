@@ -1,4 +1,4 @@
-"""The broker fence's settings: the principal of an incarnation, and its login. Pure.
+"""The broker fence's settings: an incarnation's principal, and how it logs in. Pure.
 
 Each incarnation has a principal of its own, named by its execution id, so that a rule can
 shut out one and let its successor in. Its password follows from the job's secret and the
@@ -44,26 +44,26 @@ _REHEARSAL_MS = 3_600_000  # far longer than any examination takes
 
 @dataclass(frozen=True)
 class PrincipalNames:
-    """How the users of a job's incarnations are called at its brokers."""
+    """The user names of a job's incarnations at its brokers."""
 
     job_name: str
     job_id: str
 
     @property
     def prefix(self) -> str:
-        """The prefix of this job's user names; `/` is in no job's name or id."""
+        """Return the prefix of this job's user names; `/` is in no job's name or id."""
         return f"samza-dagster/{self.job_name}/{self.job_id}/"
 
     def user(self, execution_id: str) -> str:
-        """The name that an incarnation logs in with."""
+        """Return the name that an incarnation logs in with."""
         return f"{self.prefix}{execution_id}"
 
     def principal(self, execution_id: str) -> str:
-        """The same as rules name it."""
+        """Return an incarnation's principal, as rules name it."""
         return f"{USER}{self.user(execution_id)}"
 
     def execution_id(self, user: str) -> str | None:
-        """The incarnation of a user or principal; None for one that isn't of this job."""
+        """Return the incarnation of a user or principal; None for another job's."""
         name = user.removeprefix(USER)
         return name.removeprefix(self.prefix) if name.startswith(self.prefix) else None
 
@@ -72,9 +72,9 @@ class PrincipalNames:
 class Principals(PrincipalNames):
     """The principals of a job's incarnations at its brokers.
 
-    `systems` are the job's Kafka systems of the coordinator stream's cluster, which
-    `bootstrap_servers` leads to. `rights_of` is the principal whose rights each
-    incarnation gets; empty where rules for `User:*` let the job's principals in.
+    `systems` are the job's Kafka systems of the coordinator stream's cluster, at
+    `bootstrap_servers`. Each incarnation gets the rules of the principal `rights_of`; it is
+    empty where rules for `User:*` admit the job's principals.
     """
 
     systems: tuple[str, ...]
@@ -86,7 +86,7 @@ class Principals(PrincipalNames):
 
     @classmethod
     def of(cls, config: Mapping[str, str], secret: bytes | None = None) -> Principals | None:
-        """From the job's config; None with `samza.dagster.fencing=lease`.
+        """Read the job's config; return None with `samza.dagster.fencing=lease`.
 
         Reads the secret's file unless a `secret` is given. Raises `InvalidInput` that names
         the setting which doesn't allow a fence.
@@ -130,7 +130,7 @@ class Principals(PrincipalNames):
         )
 
     def password(self, execution_id: str) -> str:
-        """Return 256 bits that only a holder of the job's secret can compute."""
+        """Return 256 bits that only the job's secret yields."""
         message = b"incarnation\0" + self.user(execution_id).encode()
         digest = hmac.new(self.secret, message, hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -152,7 +152,7 @@ class Principals(PrincipalNames):
         return [AclRule(self.principal(execution_id), DENY, "ALL", "TOPIC", ANYTHING)]
 
     def security(self) -> dict[str, str]:
-        """The containers' listener, as librdkafka's settings, without a login."""
+        """Return the containers' listener as librdkafka's settings, without a login."""
         return {"security.protocol": self.protocol, "sasl.mechanism": self.mechanism}
 
     def container_config(self, config: Mapping[str, str]) -> dict[str, str]:
@@ -176,7 +176,7 @@ class Principals(PrincipalNames):
         return served
 
     def login_file(self, execution_id: str) -> tuple[str, str]:
-        """Name and text of the file with an incarnation's login."""
+        """Return name and text of the file with an incarnation's login."""
         jaas = (
             f"{_MODULE} required username={_quoted(self.user(execution_id))} "
             f"password={_quoted(self.password(execution_id))};"
@@ -186,7 +186,7 @@ class Principals(PrincipalNames):
 
 
 def systems_apart(config: Mapping[str, str], principals: Principals) -> tuple[str, ...]:
-    """Kafka systems of the job at other brokers, which no fence covers."""
+    """Return the job's Kafka systems at other brokers, which no fence covers."""
     return tuple(
         sorted(
             name
@@ -228,7 +228,10 @@ def _one(config: Mapping[str, str], system: str, setting: str, default: str) -> 
 
 
 def _require_fenced_state(config: Mapping[str, str], systems: tuple[str, ...]) -> None:
-    """Changelogs and checkpoints are what two owners would ruin."""
+    """Raise `InvalidInput` for changelogs or checkpoints outside of the fence.
+
+    Two owners would ruin these.
+    """
     written = {f"changelog of store {c.store}": c.system for c in store_changelogs(config)}
     checkpoints = checkpoint_system(config)
     if checkpoints is not None:
@@ -268,11 +271,14 @@ def _quoted(text: str) -> str:
 
 
 def rehearsal_id(now_ms: int) -> str:
-    """A name like an execution id for the principal of one examination; tells when it began."""
+    """Return a name like an execution id for one examination's principal, with its begin."""
     return f"examination-{now_ms}-{secrets.token_hex(8)}"
 
 
 def is_fresh_rehearsal(execution_id: str, now_ms: int) -> bool:
-    """Return whether it belongs to an examination that may still run, in any process; by the wall clock."""
+    """Return whether it belongs to an examination that may still run, in any process.
+
+    `now_ms` is the wall clock's.
+    """
     found = _REHEARSAL.fullmatch(execution_id)
     return found is not None and now_ms - int(found[1]) < _REHEARSAL_MS

@@ -1,8 +1,9 @@
 """Ask the reducer itself, about a picture, what our coordinator would have done. Pure.
 
-The picture becomes a state in which all containers run. One event goes into the reducer, and a cluster
-that has room and answers at once gives it what it requests. So the rules are those of production; only
-what no picture shows, whether a host has room for one container more, is taken as given.
+The picture becomes a state in which all containers run. One event goes into the reducer, and a
+cluster that has room and answers at once gives it what it requests. So the rules are those of
+production; only what no picture shows, whether a host has room for one container more, is taken as
+given.
 """
 
 from __future__ import annotations
@@ -81,9 +82,10 @@ ONTO_STANDBY = Figure(2.8, f"{_TABLE}: planned move onto the standby")
 class Decision:
     """The decision of our coordinator about a container, and its cost as far as that was measured.
 
-    `lag` is the standby's in records, None where it isn't known. `with_state`: the container finds its
-    state on the host. `waits_s` is how long the rules wait before the start is released (a host has to
-    be silent for its time-out, a lease to end); `expected_s` is that and the `figure`, None without one.
+    `lag` is the standby's in records, None where it isn't known. `with_state`: the container finds
+    its state on the host. `waits_s` is how long the rules wait before the start is released (a host
+    has to be silent for its time-out, a lease to end); `expected_s` is that and the `figure`, None
+    without one.
     """
 
     action: str
@@ -184,9 +186,9 @@ def of_request(before: Picture, after: Picture, asked: Asked, limits: Limits) ->
 
 
 def after_master(before: Picture, after: Picture, limits: Limits) -> Decision:
-    """Return what becomes of the containers when the coordinator is replaced.
+    """Return what becomes of the containers when their coordinator is replaced.
 
-    Only YARN tells a replaced Application Master from a job that was deployed anew.
+    Only YARN distinguishes a replaced Application Master from a new deployment.
     """
     if not before.application or not after.application:
         why = "without YARN's ResourceManager a replaced Application Master looks like a new deployment"
@@ -265,7 +267,8 @@ def _play(
 ) -> _Played:
     """Step until the processor starts, is refused, or nothing more would happen.
 
-    Requests that can't be met expire at once: the time that a real cluster takes for that isn't counted.
+    Requests that can't be met expire at once: the time that a real cluster takes for that isn't
+    counted.
     """
     played = _Played(event.at_ms)
     due: deque[Event] = deque([event])

@@ -38,7 +38,8 @@ class Silence:
 class Downtime:
     """Downtime of a container. `last_ms` is its newest record before, `works_ms` when all its tasks worked.
 
-    `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of a task.
+    `works_ms` and `seconds` are None while one of them doesn't. `seconds` is the longest silence of
+    a task.
     """
 
     last_ms: int
@@ -49,8 +50,8 @@ class Downtime:
 def downtime(tasks: Mapping[str, Sequence[Silence]], around_ms: int) -> Downtime | None:
     """Return a container's downtime by the silences of each task's partitions.
 
-    Partitions that were idle before don't count. None: all of them were idle, or the clocks that date
-    the records disagree, so nothing is known.
+    Partitions that were idle before don't count. None: all were idle, or the clocks behind the
+    records' times disagree, so nothing is known.
     """
     lasts: list[int] = []
     ends: list[int] = []

@@ -23,7 +23,7 @@ REDEPLOYED_WITHIN_MS = 300_000
 """A container that starts later than this after a deployment began didn't start because of it."""
 
 UNANSWERED_MS = 60_000
-"""A request whose record is gone and that has no answer by then gets none."""
+"""A request without a record gets no answer after this time."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class ShadowEvent:
     """An event. Times are ms since the epoch: `noticed_ms` and `over_ms` by the shadow's clock, others their records'.
 
     `host` is where the container ran, `samza_host` where Samza started it anew, at `started_ms`.
-    `downtime_s` is the longest silence of one of its tasks, between `last_ms` (its newest record before)
-    and `works_ms` (when all of them worked again). The fields from `uuid` on are a request's: `answer_s` is
-    from the request to Samza's last answer. `ours` is what our coordinator would have done, `same_host`
-    whether both chose one host (None: one of them chose none).
+    `downtime_s` is the longest silence of one of its tasks, between `last_ms` (its newest record
+    before) and `works_ms` (when all of them worked again). The fields from `uuid` on are a
+    request's: `answer_s` is from the request to Samza's last answer. `ours` is what our coordinator
+    would have done, `same_host` whether both chose one host (None: one of them chose none).
     """
 
     kind: str
@@ -69,9 +69,9 @@ class ShadowEvent:
 class Watch:
     """The shadow's memory between two pictures.
 
-    `open` are the events that aren't over: those of containers by processor, of requests by uuid. `awaited` are
-    the containers that haven't started since a deployment began, at `deployed_ms`; `master` is what ours
-    would have done then.
+    `open` are the events that aren't over: those of containers by processor, of requests by uuid.
+    `awaited` are the containers that haven't started since a deployment began, at `deployed_ms`;
+    `master` is what ours would have done then.
     """
 
     open: Mapping[str, ShadowEvent] = field(default_factory=dict[str, ShadowEvent])
@@ -81,7 +81,7 @@ class Watch:
     master: Decision | None = None
 
     def to_measure(self) -> dict[str, tuple[str, int]]:
-        """Return processor and start of the actives whose downtime the topics may tell by now."""
+        """Return processor and start of the actives with a downtime that the topics may show by now."""
         return {
             key: (event.processor, event.started_ms)
             for key, event in self.open.items()
@@ -98,8 +98,8 @@ def follow(
 ) -> tuple[Watch, tuple[ShadowEvent, ...]]:
     """Take a picture into account; return what is remembered, and the events that are over.
 
-    `measured` is the downtime of open events by their keys as the topics tell it now, None where they never
-    will; what couldn't be read isn't in it.
+    `measured` is the downtime of open events by their keys as the topics tell it now, None where
+    they never will; what couldn't be read isn't in it.
     """
     over: list[ShadowEvent] = []
     if before.deployment != after.deployment:
@@ -255,7 +255,7 @@ def _update(
 
 
 def _untouched(event: ShadowEvent, asked: Asked | None, after: Picture) -> ShadowEvent:
-    """Return a placement whose container runs on so far: over once its end says so."""
+    """Return a placement with a container that runs on so far: over once the request has ended."""
     if event.deployment != after.deployment:
         return _end(event, after, f"deployment {event.deployment} ended before its answer")
     if asked is None:

@@ -1,7 +1,7 @@
 """The shadow's log: JSON lines, appended, that a kill may cut short anywhere, and what they add up to.
 
-A line has an `event` that is over, or tells for how long a shadow has `listened` so far: of several that one
-shadow wrote the last counts.
+A line has an `event` that is over, or tells for how long a shadow has `listened` so far: of several
+that one shadow wrote the last counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 class Span:
     """How long one shadow listened. Times are ms since the epoch, by its clock.
 
-    `blind_s` is the part in which the brokers didn't answer. `why` it ended in order; empty while it goes on.
+    `blind_s` is the part in which the brokers didn't answer. `why` it ended in order; empty while
+    it goes on.
     """
 
     began_ms: int
@@ -85,7 +86,7 @@ class ShadowLog:
         self._write(listened=asdict(rounded))
 
     def event(self, event: ShadowEvent) -> None:
-        """An event is over, or its shadow ends."""
+        """Log an event that is over, or that the shadow's end cuts off."""
         self._write(event=event.to_json())
 
     def close(self) -> None:
@@ -159,10 +160,10 @@ class Downtimes:
 class Summary:
     """`kinds` and `ours` count events by kind and by what ours would have done.
 
-    `samza` is Samza's measured downtime of actives, by kind and in all; `both` are the same of those events
-    alone for which ours has a figure, and `expected` is that. `same_host` of `chosen` events, in which both
-    chose a host, had one host. `listened_s` and `blind_s` add up all shadows of the log, of which
-    `killed` wrote no closing record.
+    `samza` is Samza's measured downtime of actives, by kind and in all; `both` are the same of
+    those events alone for which ours has a figure, and `expected` is that. `same_host` of `chosen`
+    events, in which both chose a host, had one host. `listened_s` and `blind_s` add up all shadows
+    of the log, of which `killed` wrote no closing record.
     """
 
     events: int

@@ -69,8 +69,8 @@ class Report:
 class Picture:
     """A job at one moment. `at_ms` is by the shadow's clock, the times of records are their topics'.
 
-    `executions` is processor → YARN container and host by YARN's word; None where that can't be asked.
-    `partitions` is processor → the changelog partitions of its tasks, by task.
+    `executions` is processor → YARN container and host by YARN's word; None where that can't be
+    asked. `partitions` is processor → the changelog partitions of its tasks, by task.
     """
 
     at_ms: int
@@ -103,7 +103,10 @@ class Picture:
 
 
 class PictureReader:
-    """Reads pictures of one job. Reports are read at most every `LAGS_EVERY_S`, the stream each time."""
+    """A reader of one job's pictures.
+
+    Reports are read at most every `LAGS_EVERY_S`, the stream each time.
+    """
 
     def __init__(
         self,
@@ -157,7 +160,7 @@ class PictureReader:
     def _executions(self, view: JobView) -> dict[str, tuple[str, str]] | None:
         """Ask the Application Master's page; where that can't be reached, the ResourceManager.
 
-        YARN knows no processors: the reports map a container's id to its processor.
+        The ResourceManager knows no processors: the reports assign a container to one by its id.
         """
         yarn, application = self._access.yarn, view.application
         if yarn is None or application is None:

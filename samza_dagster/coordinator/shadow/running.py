@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class Shadow:
-    """Follows one job and logs what happens and what ours would have done. It writes nothing else."""
+    """A follower of one job, which logs events and what our coordinator would have done.
+
+    It writes nothing else.
+    """
 
     def __init__(
         self,
