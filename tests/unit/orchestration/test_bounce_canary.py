@@ -132,7 +132,10 @@ def test_who_was_back_and_dies_keeps_its_place_until_it_runs() -> None:
     assert max(down) <= 2  # the one that was in flight when it died
     assert [r.processor for r in result.are(UnitStatus.FAILED)] == ["0-0"]
     assert [r.processor for r in result.are(UnitStatus.WAITING)] == ["0"]
-    assert any("0-0 is starting: a container that failed or died keeps its place" in line for line in book.lines)
+    assert any(
+        "0-0 is starting: a container that failed or died keeps its place" in line
+        for line in book.lines
+    )
     assert book.told[-1].startswith("10/12, 1 failed")
 
 

@@ -310,7 +310,10 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     statuses = {"0": UnitStatus.FAILED, "1": UnitStatus.WAITING, "2": UnitStatus.BACK}
     todo = what_next(order, limits, Position(statuses, down=down), 0)
     assert (todo.phase, todo.ask) == (OperationPhase.WORKING, ())
-    assert todo.because == "0 is starting: a container that failed or died keeps its place until it runs"
+    assert (
+        todo.because
+        == "0 is starting: a container that failed or died keeps its place until it runs"
+    )
     assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
     over = {"0": UnitStatus.FAILED, "1": UnitStatus.GONE, "2": UnitStatus.BACK}
     assert what_next(order, limits, Position(over, down=down), 0).phase is OperationPhase.ENDED
