@@ -55,12 +55,12 @@ def gc(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove placement messages that nobody needs any more, from both topics.
+    """Remove placement messages that are no longer needed, from both topics.
 
-    Answers that are final and old enough, with their requests, and every request of
-    another deployment. Where Samza's AM coordinates also what stops it from serving anybody: a
-    record that it can't read, a request for a processor that isn't there. Nothing of an action in flight. Ages are by the clock of whoever
-    answers, up to its newest answer or sign of life. samza_dagster's own coordinator
+    Removes final answers that are old enough, with their requests, and every request of
+    another deployment. Under Samza's AM it also removes records that stop it from serving: one
+    that it can't read, a request for an unknown processor. It keeps every action in flight. Ages are by
+    the clock of the coordinator that answers, up to its newest answer or sign of life. samza_dagster's own coordinator
     does the same by itself every hour; with Samza's AM, a schedule may.
 
     With --logins, what samza.dagster.fencing=broker has left at the brokers of a job that has

@@ -12,7 +12,7 @@ from samza_dagster.cli.output import notice, print_json
 from samza_dagster.errors import InvalidInput
 
 FILES = {
-    "prometheus.yml": "what to add to Prometheus' configuration: the rules, and whom to scrape",
+    "prometheus.yml": "what to add to Prometheus' configuration: the rules, and the targets to scrape",
     "samza_dagster_alerts.yml": "alert rules; what to do about each is in docs/operations/monitoring.md",
     "samza_dagster_dashboard.json": "the dashboard: Grafana, Dashboards, Import",
 }

@@ -105,7 +105,7 @@ class StandaloneProcessor:
         self._plan, self._count_every_s = _plan(cluster, config), INPUTS.of(config) / 1_000
         self._cluster, self._has_left = cluster, threading.Event()
         config = {**config, **deployment.restore_safety(config, self._plan.replicas)}
-        # Each processor makes them, whoever is first: any may lead, and its containers need them.
+        # The first processor creates them, since any may lead and its containers need them.
         ensure_topics(cluster, samza_topics(config, max(self._plan.partition_counts.values())))
         fencing = JobFencing.of(config)
         fencing.begin_examination(cluster)  # takes a while, beside what follows
@@ -327,7 +327,7 @@ def run_command(
 @json_option
 @target_options
 def status_command(target: Target, as_json: bool) -> int:
-    """Shows a group: who leads, what is agreed on, who has which tasks. 1 when something is wrong.
+    """Show a group: its leader, the version that is agreed on, the tasks of each. 1 when something is wrong.
 
     \b
     Examples:

@@ -46,7 +46,7 @@ def watched(show: Callable[[], bool], every: float) -> None:
 
     On a terminal each view takes the place of the one before, which stays when it ends; into a pipe
     or a file they follow one another. The first error ends it; a later one is shown, since a broker
-    that is away comes back, and whoever watches would have to start anew.
+    that is away comes back, and the watch would have to be restarted.
     """
     console = Console(file=sys.stdout)
     if not console.is_terminal:

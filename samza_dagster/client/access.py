@@ -58,7 +58,7 @@ class JobAccess:
 
     `whole_processors`: of a group the processors that can be restarted are shown, in place of its tasks.
 
-    `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
+    `bad_keys` fills as the store reads: each record with a key that isn't Samza's, once.
     """
 
     store: MetadataStore

@@ -1,10 +1,10 @@
-"""Standbys that run and of which no offset is known, by what they report. Pure; remembers since when.
+"""Running standbys without a known offset, by their reports. Pure; remembers since when.
 
-One that applies has an offset soon after its check-in. One whose restore dies before its
-first record has none for ever, and one whose reporter is dead reports nothing at all: of
-neither is there an offset that could stand still. Nor is there of one that ceased to
+A standby that applies has an offset soon after its check-in. If its restore dies before its
+first record, it never has one, and if its reporter is dead, it reports nothing at all: in
+both cases no offset could stand still. The same is true of one that ceased to
 report, as after an OutOfMemoryError that ended its reporter and its restore together: it
-owes a first offset anew.
+owes a first offset again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class FirstOffsets:
     def due(
         self, standbys: Mapping[str, str], parts: Mapping[str, Sequence[StandbyPart]], now_ms: int
     ) -> tuple[str, ...]:
-        """Standbys without a first offset somewhere, whose changelogs' ends are to be read.
+        """Return standbys without a first offset somewhere; the ends of their changelogs are to be read.
 
         A third of `current_ms` after they last were: an end more says little.
         """

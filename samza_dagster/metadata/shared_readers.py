@@ -1,8 +1,8 @@
-"""Consumers that readings of many jobs' topics use one after the other.
+"""Consumers that are reused when the topics of many jobs are read one after the other.
 
-A consumer has threads and connections of its own. Who reads the topics of hundreds of jobs within
-seconds would make a thousand of them: within `shared_readers` one that is closed is kept for the
-next reading that wants one with the same settings. One that brought no answer is ended
+A consumer has its own threads and connections. Reading the topics of hundreds of jobs within
+seconds would create a thousand of them. Within `shared_readers` a closed consumer is kept for the
+next reading with the same settings. One that brought no answer is ended
 (`kept_client`).
 """
 
@@ -42,9 +42,9 @@ def shared_readers() -> Generator[None]:
 
 
 def reader(settings: Mapping[str, Any], make: Callable[[dict[str, Any]], Consumer]) -> Consumer:
-    """A consumer with these settings: one that was given back, or what `make` gives.
+    """Return a consumer with these settings: one that was given back, or a new one from `make`.
 
-    Its `error_cb` is that of whoever has it.
+    Its `error_cb` is that of its present user.
     """
     note: Callable[[KafkaError], None] = settings["error_cb"]
     plain = tuple(sorted((name, str(it)) for name, it in settings.items() if name != "error_cb"))
@@ -72,7 +72,7 @@ class _SharedReader:
         self._was_lent = False
 
     def note_error(self, error: KafkaError) -> None:
-        """Hands an error of the connection to whoever has the consumer now."""
+        """Hand an error of the connection to the consumer's present user."""
         self.note(error)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

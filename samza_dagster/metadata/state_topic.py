@@ -1,9 +1,9 @@
 """The records of our own durable state, and reading them (read-committed).
 
 Keys are UTF-8 strings, values JSON objects with `"version": 1`. A record of any other
-version, or one that can't be read, is an error that names its offset: whoever
-leads on a state that it doesn't understand destroys it. What has none of our keys is
-nobody's state (decision 15): it is left out, and told of.
+version, or an unreadable one, is an error that names its offset: a leader would destroy
+a state that it doesn't understand. A record without one of our keys is
+not part of the state (decision 15): it is left out and reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID
 VERSION = 1
 LEADER, DEPLOYMENT = "leader", "deployment"
 TAKE_OVER = "take-over"
-"""Key of the mark that each take-over begins with; whoever leads has a record after it."""
+"""Key of the mark that begins each take-over; the leader's own record comes after it."""
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _STATE = frozenset(name.encode() for name in (JOB, LEADER, DEPLOYMENT, TAKE_OVER))
 _STATE_BY_NAME = tuple(prefix.encode() for prefix in (GROUP, HOST, UUID, REFUSED))
@@ -46,8 +46,8 @@ class StateRecord:
 class Snapshot:
     """All current records by key, in order of their offsets, read up to `end`.
 
-    `mail` are the requests of clients and the answers to them, as they stand: anybody
-    who may ask can write one, so none of them is trusted here, or stops a leader. `answers` are
+    `mail` are the requests of clients and the answers to them, as they stand: any client
+    with the right to ask can write one, so none of them is trusted here, or stops a leader. `answers` are
     all answers that the topic still holds, in order, those that were overwritten too. `foreign`
     has what is neither state nor mail.
     """
@@ -70,7 +70,7 @@ def is_state(key: bytes | None) -> bool:
 
 
 def _is_foreign(key: bytes | None) -> bool:
-    """The record is of whoever may write to the topic and has no business there."""
+    """Return whether the record has no business in this topic: neither state nor mail."""
     return not is_state(key) and not is_mail(key)
 
 
@@ -195,11 +195,11 @@ def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: flo
 
 
 class StateReader:
-    """Reads a state topic from outside of its leader: clients, sensors, tests. Thread-safe.
+    """Reads a state topic outside its leader: clients, sensors, tests. Thread-safe.
 
-    `keep` is for whoever takes one snapshot after another: a state of 1,000 containers has 20,000
-    remembered requests beside its groups, and of those only what came since is read again. Whoever
-    is about to lead reads all of it anew.
+    `keep` is for a caller that takes one snapshot after another: a state of 1,000 containers has 20,000
+    remembered requests beside its groups, and only the new ones are read again. A candidate that
+    is about to lead reads the whole topic again.
     """
 
     def __init__(
@@ -232,9 +232,9 @@ class StateReader:
         )
 
     def snapshot(self) -> Snapshot:
-        """All records whose commit had returned before the call.
+        """Return all records whose commit had returned before the call.
 
-        A transaction that is open at the time is waited for, but not longer than a
+        Waits for a transaction that is open at the time, but not longer than a
         second: its leader may be dead. Raises `InvalidInput` when the topic doesn't
         exist, `MalformedRecord`, `Unreachable`.
         """

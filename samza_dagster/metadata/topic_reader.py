@@ -1,7 +1,7 @@
-"""Reading a one-partition topic: catching up to its end, and tailing it.
+"""Read a one-partition topic: catch up to its end, and tail it.
 
 Ends may be transaction markers, which no reader ever receives: the end of a read is
-told by the client's end-of-partition event, whose offset counts markers too.
+reported by the client's end-of-partition event, which counts markers too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TopicEnd:
         Raises `InvalidInput` when the topic doesn't exist, `Unreachable` when no broker
         answers within `deadline_s`.
 
-        One question has its `share_of` the time, and who leads is asked anew before the next.
+        Each question may take `share_of` the time, and looks up the partition's leader again.
         """
         asked = f"read the end of topic {self._topic}"
         deadline = time.monotonic() + deadline_s
@@ -92,10 +92,10 @@ class TopicEnd:
                     return offsets[1]
 
     def settled(self, deadline_s: float) -> tuple[int, int]:
-        """Up to where every transaction has ended, and the end at the time of the call.
+        """Return the offset up to which every transaction has ended, and the end at the time of the call.
 
-        One that is open at the time is waited for, but not longer than a second: whoever
-        began it may be dead. Raises as `offset` does.
+        Waits for a transaction that is open at the time, but not longer than a second: its
+        producer may be dead. Raises as `offset` does.
         """
         # A commit returns when it is decided; its marker, which makes it visible, may come later.
         patience = time.monotonic() + _PATIENCE_S

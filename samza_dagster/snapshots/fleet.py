@@ -54,8 +54,8 @@ class FleetSnapshot:
     """The seven datasets of some jobs at one time; columns as in `schemas.DATASETS`.
 
     `found` has them by name, each a `pyarrow.Table`; they are in `tables`. `unreadable` counts the records that
-    couldn't be read. `unread` names the job or topic that couldn't be reached, and why: what it is about is
-    unknown, and nothing else. `unpublished` names the jobs whose standbys' readiness couldn't be published.
+    couldn't be read. `unread` names the job or topic that couldn't be reached, and the reason: only its own facts
+    are unknown. `unpublished` names the jobs for which the readiness of standbys couldn't be published.
     `seconds` says how long each part took.
     """
 

@@ -281,8 +281,8 @@ def due(
 ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
     """Return the evaluations to tell now, and the memory that knows of them.
 
-    What was told is what the instance shows: a tick whose cursor was lost has told of it, and a look on
-    demand may have told otherwise since. Of a check without a word about this job the memory knows.
+    The instance shows what was reported: a tick whose cursor was lost has reported it, and a look on
+    demand may have reported otherwise since. The memory knows checks without a result about this job.
     """
     events: list[dg.AssetCheckEvaluation] = []
     told = dict(memory.evaluations)
