@@ -1,8 +1,8 @@
 """The loopback server that answers a Samza container in place of its coordinator.
 
-`SAMZA_COORDINATOR_URL` is `http://127.0.0.1:<port>/c/<execution id>/`. Samza's reader gives
-up after 60 s without a byte, so a JobModel that isn't released yet is answered 200 at
-once, with a newline from time to time (white space before a JSON value), then the JSON.
+`SAMZA_COORDINATOR_URL` is `http://127.0.0.1:<port>/c/<execution id>/`. Samza's reader gives up after 60 s
+without a byte, so a request for a JobModel that isn't released yet is answered 200 at once. A newline
+follows from time to time (white space before a JSON value), then the JSON.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Run as `python -I warden.py <incarnation directory> [<ready descriptor> [<descri
 leader of its own session, single-threaded (the kernel ties a parent-death signal to a
 thread). It keeps the further descriptors open; its container gets none of them.
 
-In the directory it reads `spec.json` and the grant that it names, holds `warden.lock`, with its own
-name in it, for its life, and writes `warden.json` once the container runs and `exit.json` once it
-and every process of its group are dead. A directory that has an `exit.json` never runs again.
+In the directory it reads `spec.json` and the grant that it names, and holds `warden.lock`, with its own
+name in it, for its life. It writes `warden.json` once the container runs, and `exit.json` once it and every
+process of its group are dead. A directory that has an `exit.json` never runs again.
 """
 
 from __future__ import annotations

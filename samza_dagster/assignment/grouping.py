@@ -37,10 +37,10 @@ def group(
 ) -> Mapping[str, ContainerModel]:
     """Return processor id → container by the grouper; processors in `actives_only` get no standby.
 
-    Of Samza's groupers, which know none, standbys are placed by `by_locality`, around the actives.
-    A standby that can't be placed legally is in none: `unplaced` names those. Raises `InvalidInput`
-    that names the field for no task, no processor, an id twice, a processor with an empty id or
-    location, and `ActionFailed` for what a grouper may not give.
+    Of Samza's groupers, which know none, standbys are placed by `by_locality`, around the actives. A
+    standby that can't be placed legally is in none: `unplaced` names those. Raises `InvalidInput` that
+    names the field for no task, no processor, an id twice, or a processor with an empty id or location.
+    Raises `ActionFailed` for an illegal result of a grouper.
     """
     given = tuple(tasks)
     _require_usable(given, processor_locality)

@@ -73,9 +73,9 @@ def by_container_ids(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
 ) -> dict[str, ContainerModel]:
-    """Group as `GroupByContainerIds`: with known locations, each task to the first processor at its last
-    location that has less than its share, rounded down, the others to the first with less than
-    that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the
+    """Group as `GroupByContainerIds`: with known locations, each task goes to the first processor at its last
+    location that has less than its share, rounded down. The others go to the first processor with less
+    than that, then in turn. Without locations (Samza: without host affinity): dealt in turn, by the
     order given.
 
     With more processors than tasks, the first by name have one each.

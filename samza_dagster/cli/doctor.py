@@ -52,17 +52,16 @@ _EXTRAS = {
 def doctor(target: Target, as_json: bool) -> None:
     """Check this machine, the brokers, the job and its coordinator, and say how to fix problems.
 
-    Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
-    job's topics, which of these are wrong or were deleted, replicas that they lack, each with the command
-    that fixes it, the job's coordinator, agents that don't answer, changelogs that were deleted or made
-    anew, and, where containers report, whether the clocks of their hosts agree.
+    Without a job it says what to set. With one it checks the brokers, this login's rights on the job's
+    topics, and topics that are wrong, were deleted or lack replicas, each with the command that fixes it.
+    It also checks the job's coordinator, its agents, and changelogs that were deleted or made anew. Where
+    containers report, it compares the clocks of their hosts.
 
-    With --config also what the coordinator would refuse of it, and of a new job the topics that its start
-    would make; with samza.dagster.fencing=broker that
-    includes a rehearsal: a principal is created, let in, shut out, seen refused by every broker,
-    and removed. Of a job that Samza's own Application Master runs only what that one needs is asked,
-    and YARN where its address is given. Exit code 1 when a condition doesn't hold, 4 when none is known
-    not to, and something can't be read.
+    With --config it also shows what the coordinator would refuse, and the topics that a new job's start
+    would create. With samza.dagster.fencing=broker it rehearses the fence: it creates a principal, lets it
+    in, shuts it out, sees every broker refuse it, and removes it. For a job under Samza's own Application
+    Master it checks only what that one needs, and YARN if its address is given. Exits 1 when a condition
+    doesn't hold, else 4 when something can't be read.
 
     \b
     Examples:

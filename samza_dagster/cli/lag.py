@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def lag(target: Target, as_json: bool) -> None:
     """Show the lag of every replica of every store partition, in records.
 
-    A standby's is what it was when it last reported; column `since` has the records written to its
-    changelog after that. Of a report older than three of the job's intervals they count as lag.
+    A standby's lag is as of its last report; column `since` has the records written to its
+    changelog after that. They count as lag once the report is older than three of the job's intervals.
 
-    Column `known by`: `metrics` is a standby's own report, `running` an active that has
-    reported work since it started, so it has all that it wrote, `checkpoint` the last commit of
-    an active that isn't known to run, `none` nothing reported: also while an active restores.
+    Column `known by`: `metrics` is a standby's own report. `running` is an active that has
+    reported work since it started, so it has all that it wrote. `checkpoint` is the last commit of
+    an active that isn't known to run. `none`: nothing was reported, also while an active restores.
 
-    Exits 1 when a store's changelog doesn't exist, has no partition for a task, or ends before what was
-    applied, as one that was deleted and made anew; else 4 when the lag of some or all isn't known because
-    something can't be read, as a partition without a leader. Their rows say so, the others are as ever.
+    Exits 1 when a store's changelog doesn't exist, has no partition for a task, or was deleted and made
+    anew, so that it ends before what was applied. Exits 4 when some lag isn't known because something
+    can't be read, such as a partition without a leader. Those rows say so; the others aren't affected.
 
     \b
     Examples:

@@ -115,9 +115,9 @@ def stream_command(
 ) -> None:
     """Take snapshots of a fleet, one after the other in one session of Spark, until Ctrl-C.
 
-    Each is what Kafka holds when it is taken: it reads coordinator streams whole and the last minutes of
-    metrics and checkpoints, adds its rows to the tables in transactions, and publishes the newest
-    readiness of each standby in its job's lag topic, which waits, bounces, drains and `explain` go by. It
+    Each snapshot reads coordinator streams whole, and the last minutes of metrics and checkpoints. It adds
+    its rows to the tables in transactions, and publishes the newest readiness of each standby in its job's
+    lag topic. Waits, bounces, drains and `explain` read it there. The command
     may be killed at any point, and any number may write the same tables. Once a day, and at first, the
     tables are tidied: whole days older than --keep-days before the newest snapshot go, small files are joined.
 

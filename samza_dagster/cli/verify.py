@@ -52,12 +52,11 @@ def verify(
 ) -> None:
     """Check every start and end of a container that the coordinator recorded.
 
-    The chain of records is whole and unchanged; epochs grow; every start names how the
-    incarnation before it lost its tasks (dead, fenced, lease), as that was recorded; no
-    processor ever had two owners; no two of a group were on one host. The first
-    violation is told, and the exit code is then 1. Samza's own Application Master records nothing:
-    of a job that it coordinates that is said. It is 4 when the records break no rule, and
-    the coordinator's state, which names the last of them, can't be read.
+    It checks that the chain of records is whole and unchanged, and that epochs grow. Every start must
+    name how the incarnation before it lost its tasks (dead, fenced, lease), as recorded. No processor
+    may ever have two owners, and no host two containers of a group. It reports the first
+    violation and exits 1. It exits 4 when the records break no rule but the coordinator's state, which
+    names the last record, can't be read. Samza's own Application Master records nothing; the command says so.
 
     \b
     Examples:

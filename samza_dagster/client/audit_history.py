@@ -58,9 +58,9 @@ def open_audit(connection: Connection) -> AuditLog:
 def read_history(connection: Connection) -> AuditHistory:
     """The whole history of a job, the head that its state names, and how far back it must go.
 
-    Raises `Refused` when its topics are another job's, `InvalidInput` when it has no audit topic,
-    `MalformedRecord` for a record that can't be read (offset and field), `Unreachable` when the
-    audit topic can't be read: a state that can't be leaves the head unknown.
+    Raises `Refused` when its topics are another job's, `InvalidInput` when it has no audit topic, and
+    `MalformedRecord` for an unreadable record (offset and field). Raises `Unreachable` when the audit topic
+    can't be read; without the state the head is unknown.
     """
     log = open_audit(connection)
     state = StateReader.of(connection)

@@ -59,9 +59,9 @@ def standing_reports(job: JobAccess) -> tuple[list[StandingReport], list[Unreach
 def disagreements(reports: Iterable[StandingReport], now_ms: int) -> dict[str, str]:
     """Host → how its clock is wrong as far as its reports show; empty: they show nothing of it.
 
-    A host is wrong that is more than 5 s from the broker's clock, that reports from the future of
-    this machine, or that is that far from more than half of the others in the order of two reports
-    at least: a single one may have come late.
+    A host's clock is wrong if it is more than 5 s from the broker's, or if it reports from the future of
+    this machine. It is also wrong if it is that far from more than half of the others by at least two
+    reports: a single one may have come late.
     """
     first = _each_once(reports)
     apart = _apart(first)

@@ -55,7 +55,7 @@ class StopBudget:
 
     @property
     def is_ever_free(self) -> bool:
-        """Whether waiting helps: with a retry count of 0 or 1 the first stop is one too many."""
+        """Return whether waiting helps: with a retry count of 0 or 1 the first stop is one too many."""
         return self.most > 1
 
     def is_low(self, stops: int = 1) -> bool:

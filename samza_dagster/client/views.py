@@ -196,8 +196,8 @@ class Agreement:
     """The agreement of a group at one reading.
 
     `leader` is the processor that leads, None where nobody is registered. `version` is the newest
-    JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for,
-    `twice` the ids that two processors have, for which no version is made.
+    JobModel, `agreed` the newest that all had joined. `awaited` are the processors that the newest one waits
+    for. `twice` are ids that two processors have, for which no version is made.
     `registrations` is the number that ZooKeeper gave each processor's node: another one each time that it
     registers. `silent_ms` is how long active tasks that stayed at a processor were without a container at its
     newest change; 0 where theirs ran on.
@@ -217,9 +217,9 @@ class JobView(View):
     """A job as its metadata tells it, at one time.
 
     `coordinator` names the source: `samza_dagster` if our state topic holds
-    this deployment, `standalone` that of a group in ZooKeeper, else `samza`. `unreadable` names records that were skipped, `fatal`
-    those that end Samza's reader, so that no container can start, `poison` the keys of placement
-    records at which Samza's AM throws at every reading, so that it serves no request, and why. `deployed`: all actives and
+    this deployment, `standalone` if a group in ZooKeeper does, else `samza`. `unreadable` names records that were
+    skipped. `fatal` names those that end Samza's reader, so that no container can start. `poison` maps keys of
+    placement records to the reason why Samza's AM throws at every reading and serves no request. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
     that should run and have no place. `unread`: why our coordinator's state couldn't be read, so
     that this is the coordinator stream's word alone (None: it was). `tells_lag`: its config has a

@@ -28,8 +28,8 @@ _MOST_AT_ONCE = 5_000
 class FinishedMessages:
     """A finder of finished messages in both topics, which it reads at each call.
 
-    An answer of an earlier leader is as old as it was by that one's clock when this term first
-    looked, judging by the newest of them, and what has passed since.
+    The age of an earlier leader's answer is its age by that leader's clock when this term first looked,
+    plus the time since. The newest answer tells that clock.
     """
 
     def __init__(self, store: MetadataStore, reader: StateReader, *, older_than_ms: int) -> None:

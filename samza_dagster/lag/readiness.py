@@ -139,7 +139,7 @@ class Judgement:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may take over now."""
+        """Return whether it may take over now."""
         return self.status is StandbyStatus.READY
 
 

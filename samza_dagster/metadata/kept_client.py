@@ -1,9 +1,9 @@
 """A Kafka client that is kept between calls, and replaced after one that brought no answer.
 
-librdkafka since 2.10 lets go of brokers that an answer doesn't name. Where it names none, as that of
-a broker which its controller has just fenced, a client can be left without any, and finds
-none again however long it lives, whatever its settings (librdkafka's issue 5301). So a
-client that brought no answer isn't asked a second time.
+librdkafka since 2.10 lets go of brokers that an answer doesn't name. If an answer names none, as from a
+broker that its controller has just fenced, a client can be left without any. It finds none again however
+long it lives, whatever its settings (librdkafka's issue 5301). So a client that brought no answer isn't
+asked a second time.
 """
 
 from __future__ import annotations

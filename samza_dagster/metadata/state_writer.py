@@ -89,9 +89,9 @@ class StateWriter:
         end of the topic below the last commit, but can't append there. The snapshot has no marks.
         The call tries until `timeout_s`.
 
-        Raises `InvalidInput` when the state topic doesn't exist, `Fenced` when another writer
-        took over meanwhile, `MalformedRecord` for an unreadable state (this writer then leads and
-        must not continue), `Unreachable` (the leader is unknown: call again).
+        Raises `InvalidInput` when the state topic doesn't exist, and `Fenced` when another writer took over
+        meanwhile. Raises `MalformedRecord` for an unreadable state (this writer then leads and must not
+        continue), and `Unreachable` (the leader is unknown: call again).
         """
         deadline = time.monotonic() + timeout_s
         with self._lock:

@@ -142,7 +142,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     @property
     def is_several(self) -> bool:
-        """Whether it is of several Samza jobs, and of none of them yet."""
+        """Return whether it serves several Samza jobs, and none of them yet."""
         return bool(self.jobs) and not self.job_name
 
     @property

@@ -1,8 +1,8 @@
 """A snapshot of many jobs: where everything is, how far behind each replica, the cost of a host's death.
 
-A snapshot is a function of what Kafka holds when it is taken. The topics that every command reads whole,
-coordinator streams and our coordinator's state, are read from their beginning to their end, metrics and
-checkpoints from a window on, and then the ends of changelogs. Nothing that was read is kept for the next one.
+A snapshot is a function of what Kafka holds when it is taken. It reads coordinator streams and our
+coordinator's state from beginning to end, as every command does. It reads metrics and checkpoints from a
+window on, and then the ends of changelogs. Nothing that was read is kept for the next one.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def take_fleet(
     """Take a snapshot of these jobs, all on one Kafka cluster, add it to the tables and publish it.
 
     `at` is now, by the brokers' clock; None: they are asked. `bounds` say when a standby is ready. What is
-    published is the newest readiness of each standby, in its job's lag topic, for those that decide by it. A job
-    that can't be read is in `unread`, one that can't be published in `unpublished`; when none can be read,
-    that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose stream is another
-    job's, for tables that aren't ours, and for a clock that is wrong, `Unreachable` when no broker answers, or
-    the tables' place doesn't.
+    published is the newest readiness of each standby, in its job's lag topic, for those that decide by it.
+    A job that can't be read is in `unread`, one that can't be published in `unpublished`; when none can be
+    read, that is raised. Raises `InvalidInput` for a job that was never deployed. Raises `Refused` if a
+    job's stream is another job's, if tables aren't ours, or if a clock is wrong. Raises `Unreachable` when
+    no broker answers, or the tables' place doesn't.
     """
     servers = sorted({job.bootstrap_servers for job in jobs})
     if len(servers) != 1:

@@ -1,4 +1,4 @@
-"""One job by its streams' records. Pure.
+"""A job by its streams' records. Pure.
 
 Of a job's records the one written last counts, as for Samza, and a null value deletes (`CoordinatorStreamStore`).
 Anybody may write to these topics: a record that can't be read raises `MalformedRecord`, and costs no other record.

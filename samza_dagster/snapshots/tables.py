@@ -3,9 +3,9 @@
     <uri>/<table>/_delta_log/…                          what is in the table, commit by commit
     <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows of that day
 
-Everything that changes what is in a table is a commit that Delta holds against those of others, so any number of
-writers and maintenances may be at it side by side. Earlier snapshots are history and never the present; of their
-rows those that are wanted are filtered as they are read.
+Each change of a table is a commit that Delta checks against concurrent ones, so any number of writers and
+maintenances may run side by side. Earlier snapshots are history and never the present; of their rows those
+that are wanted are filtered as they are read.
 """
 
 from __future__ import annotations

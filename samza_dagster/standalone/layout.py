@@ -31,11 +31,11 @@ class GroupPaths:
     `models`, in segments, and its barrier below `barriers`. `task_locality` has each task's
     location.
 
-    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each
-    processor that may hold standbys announces itself. `placement` is a metadata store with
-    placement requests and responses. `pins` has the location where a task is to be, `restarts` the
-    request by which a processor is to restart its containers, and below `running` each processor's
-    ephemeral node, by its sequence, says which version it runs.
+    Ours alone: `standby_locality` has that of standby tasks. Below `standby_processors` each processor that
+    may hold standbys announces itself. `placement` is a metadata store with placement requests and
+    responses. `pins` has the location where a task is to be, `restarts` the request by which a processor is
+    to restart its containers. Below `running` each processor's ephemeral node, by its sequence, says which
+    version it runs.
     """
 
     def __init__(self, root: str) -> None:

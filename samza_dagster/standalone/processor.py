@@ -95,9 +95,9 @@ class ProcessorState:
     newest barrier that it has joined. `restarted` is the request of its last restart, `running` its
     last report.
 
-    The other fields are a leader's: `counted` are the members that it saw last, `plan_ms` is when
-    it publishes for them, `served` are the members of its last version, `round` that version until
-    it has ended, `probe_ms` when it checks the spread again, `trouble` why it can't make a version,
+    The other fields are a leader's: `counted` are the members that it saw last, and `plan_ms` is when it
+    publishes for them. `served` are the members of its last version, and `round` is that version until it
+    has ended. `probe_ms` is when it checks the spread again. `trouble` is why it can't make a version, and
     `refused` why the newest isn't for all inputs.
     """
 

@@ -1,8 +1,8 @@
 """The secrets by which the next leader of a job continues its YARN application.
 
-YARN issues an application's token while it is being launched and never again. It is kept in a
-file of Hadoop's file system that its owner alone may read, so that a coordinator of another
-machine finds it, and is written anew each time that YARN rolls it.
+YARN issues an application's token while it is being launched and never again. A file in Hadoop's file
+system that only its owner may read keeps it, so that a coordinator on another machine finds it. The file is
+rewritten each time YARN rolls the token.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Progress:
 
     @property
     def has_died(self) -> bool:
-        """Whether it was back and died: its times were reported before."""
+        """Return whether it was back and died: its times were reported before."""
         return self.status is UnitStatus.FAILED and self.back_ms is not None
 
 
@@ -147,12 +147,11 @@ class OperationPhase(StrEnum):
 class Position:
     """Where an operation stands.
 
-    `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the
-    canary, None before it. `busy` maps a group to the reason not to touch it now, `down` maps
-    units this operation has touched to the reason they count as down (failed, or came back
-    and died); `unsettled` maps units that came back to the reason this isn't certain yet.
-    `paced` are units that have used up their stops for now. `group` maps a unit to its group: no two of a
-    group are touched.
+    `back_at_ms` is known of those that are BACK. `judged` is the judge's word on the canary, None before
+    it. `busy` maps a group to the reason not to touch it now. `down` maps units this operation has touched
+    to the reason they count as down (failed, or came back and died); `unsettled` maps units that came back
+    to the reason this isn't certain yet. `paced` are units that have used up their stops for now. `group`
+    maps a unit to its group: no two of a group are touched.
     """
 
     statuses: Mapping[str, UnitStatus]

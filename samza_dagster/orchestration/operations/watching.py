@@ -39,7 +39,7 @@ _STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
 
 @dataclass(frozen=True)
 class Since:
-    """What became of containers that were back, by processor.
+    """The state of containers that were back, by processor.
 
     `unsettled`: another process than the one seen back, and it isn't known yet whether somebody asked
     for it. `died`: nobody asked. `renewed`: another process that somebody asked for.

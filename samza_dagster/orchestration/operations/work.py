@@ -232,13 +232,13 @@ class UnitWork:
 
     @property
     def only_waits(self) -> bool:
-        """Whether it waits until a standby is warm: nothing of it is asked now."""
+        """Return whether it only waits until a standby is warm."""
         is_at_it = self.step is not None and self.step.kind is Kind.WAIT_WARM
         return is_at_it and self.row.status in AT_WORK and self.warm_up is not None
 
     @property
     def needs_lags(self) -> bool:
-        """Whether it waits for something seen in the lags that replicas report."""
+        """Return whether it waits for something seen in the lags that replicas report."""
         step = self.step
         if self.row.status not in AT_WORK or step is None:
             return False

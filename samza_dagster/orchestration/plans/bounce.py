@@ -28,7 +28,7 @@ class BounceUnit(Enum):
 
 
 class RollingBounceConfig(RunConfig):
-    """Which containers to restart, how many at once, and when to stop."""
+    """The containers to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
         default=BounceUnit.containers,

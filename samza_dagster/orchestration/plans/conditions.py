@@ -160,7 +160,7 @@ class WarmUp:
 
     @property
     def is_warm(self) -> bool:
-        """Whether it has been steady for long enough."""
+        """Return whether it has been steady for long enough."""
         return self.steady_ms is not None and self.steady_ms >= self.steady_s * 1000
 
     @property

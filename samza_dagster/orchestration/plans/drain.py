@@ -57,10 +57,10 @@ def drain_units(
 ) -> list[Unit]:
     """Return a unit for each container on the host, in the order in which they begin.
 
-    Standbys leave first, then actives whose standby is warm, then those without state,
-    then those for which a standby is spun up. `warm` says when a standby is. Raises `Refused` for a host that is unknown or
-    lost, for a name that is no host, when a container's changelog is lost, and when one would have no
-    legal host: what is missing.
+    Standbys leave first, then actives whose standby is warm, then those without state, then those for which
+    a standby is spun up. `warm` says when a standby is. Raises `Refused` for a host that is unknown or
+    lost, and for a name that is no host. Raises it also when a container's changelog is lost, and when one
+    would have no legal host, with what is missing.
     """
     _require_alive(view, host)
     _require_known(view, host, rules)

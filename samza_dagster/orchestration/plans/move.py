@@ -111,7 +111,7 @@ class MovePlan:
 
     @property
     def stops_active(self) -> bool:
-        """Whether an active is down for a while. A plan that only starts a standby stops none."""
+        """Return whether an active is down for a while. A plan that only starts a standby stops none."""
         moves = self.kind is not Kind.START_STANDBY or bool(self.if_it_fails)
         return moves and not self.of_standby
 

@@ -1,9 +1,8 @@
 """Asking a coordinator once, and following the answer.
 
-A step's request has a uuid derived from the root run, the step and an attempt, so a
-killed worker, a retry and a re-execution all find the request that was made. The
-attempt grows only after a terminal failure of the former was read, or its end when the
-config was changed since.
+A step's request has a uuid derived from the root run, the step and an attempt. So a killed worker, a retry
+and a re-execution all find the request that was made. The attempt grows only after a terminal failure of
+the former was read, or its end when the config was changed since.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ class Moment:
 class StepRequest:
     """The request that a step stands at, as far as it was followed; each op hands it to the next.
 
-    `step` is the name of its step: of that, and of its attempt, its uuid is made. `destination` is what was asked
-    for, of which `deployment`; None: it is still to be written. `hold`: it stops nothing before its commit.
-    `asked_ms` is when this run has written it, `answered_ms` of when the answer is that it was found with,
-    `since_ms` when the run has seen that it succeeded, by the run's own clock. `has_stopped`: a container was
-    stopped for it. `started` is the processor that was started for it, on `host`.
+    `step` is the name of its step: of that, and of its attempt, its uuid is made. `destination` is what was
+    asked for, of which `deployment`; None: it is still to be written. `hold`: it stops nothing before its
+    commit. By the run's own clock, `asked_ms` is when this run wrote it, and `since_ms` when the run saw
+    that it succeeded. `answered_ms` is the time of the answer that it was found with. `has_stopped`: a
+    container was stopped for it. `started` is the processor that was started for it, on `host`.
     """
 
     step: str

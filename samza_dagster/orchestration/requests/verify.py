@@ -107,7 +107,7 @@ class Expected:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a sign of its work is waited for."""
+        """Return whether a sign of its work is still missing."""
         return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
 
     def missing(self, found: ProcessorView | None, *, works: bool, lag: str = "") -> Missing | None:

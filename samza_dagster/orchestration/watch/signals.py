@@ -69,7 +69,7 @@ class Look:
 
     @cached_property
     def reports_come(self) -> bool:
-        """Whether some reports are in time: else the fault is the reporters', or the whole job's."""
+        """Return whether some reports are in time: else the fault is the reporters', or the whole job's."""
         known, after_ms = self.cursor.progress.values(), self.overdue_after_ms
         return any(p.reported.mark and self.now_ms - p.reported.at_ms < after_ms for p in known)
 
