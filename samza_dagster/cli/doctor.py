@@ -183,7 +183,7 @@ def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
 def coordinator_findings(view: JobView) -> Iterator[Condition]:
     """Yield the job's coordinator and what doesn't run. Pure."""
     if view.leader is not None:
-        yield _led(view.leader)
+        yield _check_leader(view.leader)
     if view.agreement is not None:
         leader = view.agreement.leader or "nobody"
         seen = f"a group of {len(view.members)} processors, {leader} leads"
@@ -210,7 +210,7 @@ def coordinator_findings(view: JobView) -> Iterator[Condition]:
         yield Condition("every active and every standby runs", view.deployed, seen, fix)
 
 
-def _led(leader: LeaderView) -> Condition:
+def _check_leader(leader: LeaderView) -> Condition:
     seen = f"epoch {leader.epoch} on {leader.host}, last sign of life {at(leader.beat_ms)}"
     return Condition(
         "a coordinator of ours leads the job",

@@ -11,7 +11,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.cli.watching import watch_options, watched
+from samza_dagster.cli.watching import watch, watch_options
 from samza_dagster.client.checks import find_processor
 from samza_dagster.client.requests import Request
 from samza_dagster.client.signs_of_life import SignsOfLife, known_life, looked_for
@@ -60,7 +60,7 @@ def status(
         if every is None:
             _show(client, what, look, as_json)
         else:
-            watched(lambda: _show(client, what, look, as_json), every)
+            watch(lambda: _show(client, what, look, as_json), every)
 
 
 def _show(client: PlacementClient, what: str | None, look: bool, as_json: bool) -> bool:

@@ -41,7 +41,7 @@ watch_options = gathered(
 """Adds `--watch` and its interval; the command gets `every`, in seconds, None without `--watch`."""
 
 
-def watched(show: Callable[[], bool], every: float) -> None:
+def watch(show: Callable[[], bool], every: float) -> None:
     """Calls `show`, which writes a view, every so many seconds until it returns False.
 
     On a terminal each view takes the place of the one before, which stays when it ends; into a pipe

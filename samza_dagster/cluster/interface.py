@@ -261,7 +261,7 @@ class ClusterFactory(Protocol):
         """Return host → its state by the cluster, for a person; empty where only agents know."""
         ...
 
-    def prepared(
+    def prepare(
         self, within_s: float = 0.0
     ) -> AbstractContextManager[Callable[[ClusterTerm], ClusterResourceManager]]:
         """Occupy what a cluster needs; yield a function that opens it for a term.

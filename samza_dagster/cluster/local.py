@@ -426,7 +426,7 @@ class LocalAgents:
         return {}
 
     @contextmanager
-    def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
+    def prepare(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
         """See `ClusterFactory`: a client that connects from now on waits for the cluster's start."""
         with closing(listening(self.listen, within_s)) as listen:
             yield lambda term: LocalCluster(

@@ -103,7 +103,7 @@ class FirstOffsets:
         if self._heard_since_ms is None:
             self._heard_since_ms = now_ms
 
-    def deafened(self) -> None:
+    def note_deaf(self) -> None:
         """Not all reports can be read now: silence says nothing, and counts anew after it."""
         self._heard_ms = self._heard_since_ms = None
 
@@ -171,7 +171,7 @@ class FirstOffsets:
         """Nothing could be read for a while: what was reported meanwhile isn't known, so all begins anew."""
         for standby in self._standbys.values():
             standby.awaited.clear()
-        self.deafened()
+        self.note_deaf()
 
     def _stall(
         self,

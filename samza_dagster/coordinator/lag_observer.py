@@ -252,7 +252,7 @@ class LagObserver:
             # A reporter in a partition without a leader isn't silent, but can't be heard.
             deaf = self._is_deaf()
             if deaf:
-                self._first.deafened()
+                self._first.note_deaf()
             elif any(self._samples([value]) for value in reversed(others)):
                 self._first.heard(now_ms)
         late = self._first.due(standbys, parts, now_ms)

@@ -177,7 +177,7 @@ class Leadership:
             if not self._is_my_turn(candidate):
                 return
             open_cluster = stack.enter_context(
-                settings.cluster.prepared(_FREE_S if self._settle_s else 0.0)
+                settings.cluster.prepare(_FREE_S if self._settle_s else 0.0)
             )
             store, health = followed_stream(connection)
             stack.callback(store.close)
@@ -187,7 +187,7 @@ class Leadership:
                 log.warning("%s", line)
             rehearsal.require(metadata)
             # Every refusal is before this line: so far the former leader is undisturbed.
-            snapshot = stack.enter_context(self._taken_over(candidate.writer))
+            snapshot = stack.enter_context(self._take_over(candidate.writer))
             if self._stopped.wait(self._settle_s):
                 return
             steps = self._first_step(stack, candidate, snapshot.values, metadata, open_cluster)
@@ -364,7 +364,7 @@ class Leadership:
             rehearsal.require(JobMetadata(store))
 
     @contextmanager
-    def _taken_over(self, writer: StateWriter) -> Generator[Snapshot]:
+    def _take_over(self, writer: StateWriter) -> Generator[Snapshot]:
         """Take over; if leading fails, write that, so that the former leader may go on."""
         try:
             yield writer.take_over(claim=claim_of_this_process())

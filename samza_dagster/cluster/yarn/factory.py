@@ -46,7 +46,7 @@ class YarnAgents:
         return {node.host: node.describe() for node in YarnApplication(self._gateway()).nodes()}
 
     @contextmanager
-    def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
+    def prepare(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
         """See `ClusterFactory`: the JVM runs before the term begins."""
         with closing(listening(self._listen, within_s)) as listen:
 

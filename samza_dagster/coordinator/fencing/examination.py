@@ -49,7 +49,7 @@ def examine(
     authorizer = Authorizer(cluster)
     yielded = ""
     try:
-        for finding in _examined(principals, cluster, authorizer, config):
+        for finding in _examine(principals, cluster, authorizer, config):
             yielded = finding.check
             yield finding
             if not finding.ok:
@@ -83,7 +83,7 @@ _CLOSED = "who has no rule is refused"
 _FENCED = "every broker refuses a principal that is fenced"
 
 
-def _examined(
+def _examine(
     principals: Principals,
     cluster: KafkaCluster,
     authorizer: Authorizer,
@@ -109,7 +109,7 @@ def _examined(
     name = rehearsal_id(wall_clock_ms())
     fence = BrokerFence.at(principals, cluster, lambda _: None)
     try:
-        yield from _rehearsed(principals, cluster, fence, name, rules, config)
+        yield from _rehearse(principals, cluster, fence, name, rules, config)
     finally:
         fence.remove_now([name])
 
@@ -134,7 +134,7 @@ def _rights_among(principals: Principals, rules: list[AclRule]) -> Condition:
     )
 
 
-def _rehearsed(
+def _rehearse(
     principals: Principals,
     cluster: KafkaCluster,
     fence: BrokerFence,

@@ -78,7 +78,7 @@ class ShadowLog:
             ) from error
         self._out.write(b"\n")  # an earlier shadow may have been killed within a line
 
-    def listened(self, span: Span) -> None:
+    def add_span(self, span: Span) -> None:
         """Log that the shadow has listened for so long."""
         rounded = replace(
             span, listened_s=round(span.listened_s, 1), blind_s=round(span.blind_s, 1)

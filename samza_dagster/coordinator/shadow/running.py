@@ -61,7 +61,7 @@ class Shadow:
 
         Raises `InvalidInput` where the first look says that there is no such job.
         """
-        self._log.listened(self._span)
+        self._log.add_span(self._span)
         try:
             while not self._stopped.is_set():
                 began_s = self._monotonic()
@@ -111,7 +111,7 @@ class Shadow:
         at_ms = self._now_ms()
         for event in self._watch.open.values():
             self._log.event(replace(event, state=UNFINISHED, because=self._why, over_ms=at_ms))
-        self._log.listened(replace(self._span, last_ms=at_ms, why=self._why))
+        self._log.add_span(replace(self._span, last_ms=at_ms, why=self._why))
         self._log.close()
         _log.info("ends: %s", self._why)
 
@@ -136,7 +136,7 @@ class Shadow:
             self._span = replace(span, listened_s=span.listened_s + passed_s)
         if now_s - self._written_s >= COUNT_EVERY_S:
             self._written_s = now_s
-            self._log.listened(self._span)
+            self._log.add_span(self._span)
 
 
 def _describe(event: ShadowEvent) -> str:

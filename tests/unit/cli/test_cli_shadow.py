@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
         "failure", NOON_MS + 5_000, "over", "0", "active", "h1", "h3", downtime_s=41.5, ours=OURS, same_host=False
     )  # fmt: skip
     log.event(failed)
-    log.listened(Span(NOON_MS, NOON_MS + 3_600_000, 3_590.0, 10.0, "it was told to end"))
+    log.add_span(Span(NOON_MS, NOON_MS + 3_600_000, 3_590.0, 10.0, "it was told to end"))
     return path
 
 

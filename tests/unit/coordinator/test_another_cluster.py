@@ -95,7 +95,7 @@ class MemoryClusters:
     def require(self, *, beside: tuple[str, str] | None = None) -> None: ...
 
     @contextmanager
-    def prepared(
+    def prepare(
         self, within_s: float = 0.0
     ) -> Generator[Callable[[ClusterTerm], ClusterResourceManager]]:
         yield MemoryCluster
@@ -106,7 +106,7 @@ def test_a_term_deploys_restarts_and_moves_on_a_cluster_of_another_kind() -> Non
     clusters: ClusterFactory = MemoryClusters()
     term = ClusterTerm(5, 30.0, 30.0, 10.0, lambda: 30.0, 0.0, lambda: 0.0)
     clusters.require(beside=("another host", "memory:/0"))
-    with clusters.prepared() as open_cluster:
+    with clusters.prepare() as open_cluster:
         cluster = open_cluster(term)
     assert isinstance(cluster, MemoryCluster)
     bench = Bench(cluster=cluster)

@@ -188,9 +188,9 @@ def file(tmp_path: Path) -> Path:
 
 def test_of_the_lines_that_tell_how_long_one_shadow_listened_the_last_counts(file: Path) -> None:
     log = ShadowLog(file, "job/1")
-    log.listened(Span(1_000, 1_000))
+    log.add_span(Span(1_000, 1_000))
     log.event(event("a", ours=OURS))
-    log.listened(Span(1_000, 61_000, 60.0, 0.0, "it was told to end"))
+    log.add_span(Span(1_000, 61_000, 60.0, 0.0, "it was told to end"))
     history = read_history(file)
     assert history.events == (event("a", ours=OURS),)
     assert history.spans == (Span(1_000, 61_000, 60.0, 0.0, "it was told to end"),)
@@ -200,12 +200,12 @@ def test_a_torn_last_line_is_skipped_with_a_warning_and_the_next_shadow_goes_on_
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = ShadowLog(file, "job/1")
-    log.listened(Span(1_000, 61_000, 60.0, 5.0))
+    log.add_span(Span(1_000, 61_000, 60.0, 5.0))
     log.event(event("a"))
     file.write_bytes(file.read_bytes()[:-40])
     again = ShadowLog(file, "job/1")
     again.event(event("b"))
-    again.listened(Span(70_000, 80_000, 10.0, 0.0, "it was told to end"))
+    again.add_span(Span(70_000, 80_000, 10.0, 0.0, "it was told to end"))
     history = read_history(file)
     assert history.events == (event("b"),)
     (torn,) = history.unreadable
@@ -231,7 +231,7 @@ def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
 def test_since_leaves_out_what_began_before(file: Path) -> None:
     log = ShadowLog(file, "job/1")
     log.event(event("a"))
-    log.listened(Span(1_000, 3_000, 2.0))
+    log.add_span(Span(1_000, 3_000, 2.0))
     assert read_history(file, 2_001).events == ()
     assert read_history(file, 3_001).spans == ()
 
@@ -254,7 +254,7 @@ def test_the_summary_compares_only_what_has_a_figure(file: Path) -> None:
 
 def test_a_quiet_log_says_how_long_somebody_listened(file: Path) -> None:
     log = ShadowLog(file, "job/1")
-    log.listened(Span(1_000, 3_601_000, 3_500.0, 100.0, "it was told to end"))
+    log.add_span(Span(1_000, 3_601_000, 3_500.0, 100.0, "it was told to end"))
     found = summary(read_history(file))
     assert (found.events, found.listened_s, found.blind_s) == (0, 3_500.0, 100.0)
 
