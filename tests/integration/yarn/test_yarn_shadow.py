@@ -90,7 +90,12 @@ def test_a_killed_active_and_a_move_have_the_downtimes_that_an_outsider_sees(
     until("all run", lambda: set(places(sandbox)) == {"0", "0-0", "1", "1-0"}, seconds=120)
     hosts = {host.name for host in sandbox.hosts}
     with shadowing(tmp_path, servers, yarn) as log:
-        until("every lag is known", lambda: all(lag.lag is not None for lag in client.lag()))
+        # A container of Samza's own master reports once a minute.
+        until(
+            "every lag is known",
+            lambda: all(lag.lag is not None for lag in client.lag()),
+            seconds=120,
+        )
         before = places(sandbox)
         os.kill(sandbox.yarn.processors()["0"]["pid"], signal.SIGKILL)
         killed = until("the failure is over", lambda: over(log, "failure", "0"), seconds=180)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 
 import pytest
@@ -14,10 +15,10 @@ __all__ = ("client", "judge", "servers")
 
 _QUEUES = "yarn.scheduler.capacity.root"
 RIGHTS = {
-    # Nobody may submit to the queue but who started the ResourceManager.
+    # Nobody else may submit to the queue.
     "yarn.acl.enable": "true",
     f"{_QUEUES}.acl_submit_applications": " ",
-    f"{_QUEUES}.default.acl_submit_applications": " ",
+    f"{_QUEUES}.default.acl_submit_applications": getpass.getuser(),
 }
 
 
