@@ -55,7 +55,7 @@ permitted_options = gathered(
     ),
     beyond_budget_option,
 )
-"""Adds what is asked for although it would be refused; the command gets it as `permitted` (`Permitted`)."""
+"""Add the options that permit a request which would be refused; the command gets them as `permitted`."""
 
 
 def leave(responses: Sequence[PlacementResponse]) -> NoReturn:
@@ -191,9 +191,9 @@ class Asking:
 
 
 def _tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
-    """Says that the request is written or, of one that was asked before, what became of it.
+    """Print that the request is written or, for an earlier request, its outcome so far.
 
-    Returns the status of one that was asked before, if it has any yet: the first outcome stands.
+    Returns the status of an earlier request, if it has any yet: the first outcome is final.
     """
     if client.wrote(uuid):
         notice(f"Request {uuid} is written.")

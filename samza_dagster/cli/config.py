@@ -32,9 +32,9 @@ def config() -> None:
 @json_option
 @target_options
 def show(target: Target, as_json: bool) -> None:
-    """Show each setting, its value and where that was said, and what clients of Kafka get.
+    """Show each setting, its value and source, and the configuration of Kafka's clients.
 
-    Secrets are masked. Exits 2 when a job can't be reached with what is said, and says what is missing.
+    Secrets are masked. Exits 2 when the settings don't name a job, and says what is missing.
 
     \b
     Examples:

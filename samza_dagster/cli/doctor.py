@@ -1,4 +1,4 @@
-"""`samza-dagster doctor`: what stands in the way of a job's operation, and what mends it."""
+"""`samza-dagster doctor`: obstacles to a job's operation, and how to remove them."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def _broker_findings(
 def job_findings(connection: Connection) -> Iterator[Condition]:
     """Check the coordinator, hosts' clocks, changelogs, and whether Samza's AM can serve.
 
-    None of a clock while nobody reports, and none at all before a job's first deployment, which
-    this command is for, too. Raises `Unreachable`.
+    Clocks are checked only while there are reports, and nothing before a job's first deployment, for
+    which this command is useful too. Raises `Unreachable`.
     """
     try:
         client = PlacementClient(connection)

@@ -1,4 +1,4 @@
-"""`samza-dagster gc`: removes placement messages that nobody needs any more."""
+"""`samza-dagster gc`: removes placement messages that are no longer needed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from samza_dagster.errors import InvalidInput
 
 ENTRY_POINTS = "samza_dagster.location_ids"
-"""A package adds a provider of its own there: name → a function of what stands behind the colon."""
+"""The entry points by which a package adds a provider: name → a function of the text after the colon."""
 
 
 def location_id(named: str, environment: Mapping[str, str] | None = None) -> str:

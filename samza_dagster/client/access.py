@@ -35,7 +35,7 @@ def _key(connection: Connection) -> tuple[str, str, str]:
 
 
 def needed(part: _Part | None, what: str, name: str) -> _Part:
-    """`part` of a `JobAccess`; raises `MissingPrerequisite` of `what` where it has none of that name."""
+    """Return `part` of a `JobAccess`; raises `MissingPrerequisite` with `what` if it is absent."""
     if part is None:
         raise MissingPrerequisite(
             what,
@@ -47,16 +47,16 @@ def needed(part: _Part | None, what: str, name: str) -> _Part:
 
 @dataclass(frozen=True)
 class JobAccess:
-    """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
-    `mailbox` None: nothing can be asked but what Samza's wire has.
+    """The parts of a job that a client reads; absent ones are None.
 
-    `yarn` None: of YARN nothing is known. `named_hosts`: the cluster has them, a person says so.
-    Both count where Samza's own Application Master coordinates.
+    `state` None: our coordinator never led this job. `topics` None: no lag, no progress. `mailbox`
+    None: only requests of Samza's own protocol are possible. `yarn` None: YARN isn't asked.
+    `named_hosts` are hosts of the cluster that a person named. The last two count under Samza's own
+    Application Master.
 
-    `group`: the job is a standalone group, of which the store has what was asked alone; None: the
-    store is a coordinator stream.
-
-    `whole_processors`: of a group the processors that can be restarted are shown, in place of its tasks.
+    `group`: the job is a standalone group, and the store has only its placement messages. None: the
+    store is a coordinator stream. `whole_processors` shows a group's processors that can be restarted,
+    in place of its tasks.
 
     `bad_keys` fills as the store reads: each record with a key that isn't Samza's, once.
     """
@@ -78,7 +78,7 @@ class JobAccess:
 
     @classmethod
     def of(cls, connection: Connection, named_hosts: Sequence[str] = ()) -> Self:
-        """Over Kafka; connects at the first call. To ZooKeeper, where a group is there, it connects now."""
+        """Open the access over Kafka, which connects at the first call, and ZooKeeper, which connects now."""
         if connection.zookeeper:
             return cls._of_group(connection)
         bad_keys: list[str] = []
@@ -141,10 +141,10 @@ class JobAccess:
         return with_state(base, state, self.now_ms()), state
 
     def _under_an_am(self, view: JobView) -> JobView:
-        """`view`, of the coordinator stream, with what is known beside it: Samza's AM writes no more.
+        """Return `view` with facts from outside the coordinator stream, where Samza's AM writes little.
 
-        What YARN's ResourceManager says counts before what a person named, and before silence. A
-        coordinator that shows whether it lives is asked for nothing of it.
+        YARN's ResourceManager ranks above hosts that a person named, and above silence. A coordinator
+        that shows its own signs of life needs none of this.
         """
         if view.capabilities.shows_its_life:
             return view

@@ -41,7 +41,7 @@ def with_cluster(view: JobView, cluster: Cluster) -> JobView:
 
 
 def with_dead(view: JobView, dead: str | None) -> JobView:
-    """`view` of a job of which nothing runs any more, by that word; None: nobody says so."""
+    """Return `view` of a job whose processes have all ended, by that source; None: no source says so."""
     view = replace(view, dead=dead)
     if dead is None or view.deployment_id is None:
         return view

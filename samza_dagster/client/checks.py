@@ -129,10 +129,10 @@ def _check_startable(view: JobView, processor_id: str) -> None:
 
 
 def _check_am_takes_it(view: JobView, processor: ProcessorView) -> None:
-    """Where Samza's AM coordinates: what it would do to a request for this container now.
+    """Return what Samza's AM would do now to a request for this container.
 
-    It queues one for a container that doesn't run, without a word; and it serialises an active
-    with its standbys, but not two standbys of it, which would be down at the same time.
+    It queues a request for a container that doesn't run, without an answer. It serialises an active
+    with its standbys, but not two standbys of the active, which would then be down at the same time.
     """
     pid = processor.processor_id
     if view.capabilities.rules_before_stop:
@@ -209,7 +209,7 @@ class Permitted(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LegalDestination:
-    """A destination to ask for, the host that it stands for (None: any), and notices for the operator."""
+    """A destination to request, the host that it means (None: any), and notices for the operator."""
 
     asked: str
     host: str | None

@@ -33,7 +33,7 @@ class GroupReader:
         return self._read()
 
     def config(self) -> Mapping[str, str]:
-        """The job's config as its processors have published it; empty where none of ours has."""
+        """Return the job's config as its processors have published it; empty if none of ours has."""
         return published_config(self._store)
 
     def changelog_partitions(self) -> Mapping[str, int]:

@@ -10,12 +10,13 @@ from samza_dagster.standalone.local_stores import barred_stores
 
 
 def group_report(group: GroupView) -> dict[str, Any]:
-    """`{version, agreed, barrier, awaited, duplicates, processors, without_processor, unreadable}`.
+    """Return `{version, agreed, barrier, awaited, duplicates, processors, without_processor, unreadable}`.
 
-    Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long active tasks that stayed there
-    had no container at its newest change (`Running`). `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
-    tasks that the agreed version assigns to no registered processor: nobody processes them. `unreadable` are nodes
-    that were left out, and `trouble` of a leader is why it makes no version.
+    For a processor, `runs_version` is the version that it reports to run, and `silent_ms` how long
+    active tasks that stayed there had no container at its newest change (`Running`). `awaited` are the
+    processors that a NEW barrier waits for. `without_processor` are active tasks that the agreed
+    version assigns to no registered processor: nobody processes them. `unreadable` are nodes that were
+    left out. `trouble` is the reason why the leader makes no version.
     """
     registered = {member.processor_id for member in group.members}
     barrier = group.barrier

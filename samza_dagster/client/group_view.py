@@ -1,7 +1,7 @@
-"""From one reading of a standalone group to a `JobView`: what is placed is a task. Pure.
+"""From one reading of a standalone group to a `JobView`, in which a task is placed. Pure.
 
-Each task stands for what a container is in a cluster, each location for a host, and a task with its
-standbys is a group: so all that asks and judges placement serves a standalone group as it is.
+A task takes the role of a container in a cluster, a location that of a host, and a task with its
+standbys that of a group. So all code about placement serves a standalone group unchanged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STARTING_STATE = "starting"
 def view_of_group(
     job_name: str, job_id: str, group: GroupView, config: Mapping[str, str], now_ms: int
 ) -> JobView:
-    """The job as its group tells it; `config` is the job's.
+    """Return the job as its group shows it; `config` is the job's.
 
-    A task is where its processor is that the newest version names; `starting` until that one has written
-    that it runs there, `unknown` and nowhere while that one isn't registered.
+    A task is at the processor that the newest version names. It is `starting` until that processor has
+    written that it runs there, and `unknown` without a host while the processor isn't registered.
     """
     base = view_of_stream(
         job_name,
@@ -155,7 +155,7 @@ def _hosts(members: Iterable[ProcessorView], tasks: Iterable[ProcessorView]) -> 
 
 
 def _held_up(group: GroupView) -> str:
-    """Why nobody takes requests up at present; else empty."""
+    """Return why no processor takes up requests at present, or empty."""
     if group.leader is None:
         return "no processor is registered: the request waits until one leads"
     pid = group.leader.processor_id

@@ -23,7 +23,7 @@ _NEWEST = 5
 
 @dataclass(frozen=True, order=True)
 class StandingReport:
-    """A host's report where it stands; `at_ms` is by the host's clock, `appended_ms` by the broker's.
+    """A report of a host and its position; `at_ms` is by the host's clock, `appended_ms` by the broker's.
 
     `appended_ms` is None in a topic that dates its messages by their producers' clocks.
     """
@@ -90,7 +90,7 @@ def _far(ms: float) -> str:
 
 
 def _each_once(reports: Iterable[StandingReport]) -> list[StandingReport]:
-    """In order; of the records that one report is made of the first alone."""
+    """Return the reports in order; of the records of one report only the first."""
     seen: set[tuple[str, int, str, int]] = set()
     found: list[StandingReport] = []
     for report in sorted(reports):
@@ -116,7 +116,7 @@ def _apart(reports: Sequence[StandingReport]) -> dict[tuple[str, str], int]:
 
 
 def _out_of_order(reports: Iterable[StandingReport]) -> Iterator[tuple[str, str, int]]:
-    """Each report that is dated before another host's which stands before it."""
+    """Return reports with a later position and an earlier date than another host's report."""
     newest: dict[str, int] = {}
     for report in reports:
         for other, at_ms in newest.items():

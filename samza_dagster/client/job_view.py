@@ -107,11 +107,10 @@ def _without_processor(
     processors: Mapping[str, ProcessorView],
     requests: Iterable[PlacementRequest],
 ) -> dict[str, str]:
-    """Keys of the requests on which an AM with standbys throws: for an active that isn't there.
+    """Return keys of requests at which an AM with standbys throws: those for an unknown active.
 
-    It asks for the active's standbys before anything else (`ContainerManager`). A request for a
-    standby that isn't there, which any `-` makes (`StandbyTaskUtil`), waits without a word, and
-    is in nobody's way.
+    The AM looks up the active's standbys first (`ContainerManager`). A request for an unknown standby,
+    which any `-` makes (`StandbyTaskUtil`), waits without an answer and blocks nothing.
     """
     if all(processor.mode is TaskMode.ACTIVE for processor in processors.values()):
         return {}
@@ -204,10 +203,10 @@ def view_of_stream(
 
 
 def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
-    """`base` (of the stream) corrected by what our leading coordinator recorded.
+    """Return `base` (of the stream) corrected by what our leading coordinator recorded.
 
-    Tasks stay those of the stream; phases, hosts, actions and queues are the state's.
-    Requests that the coordinator hasn't read yet stay queued.
+    Tasks come from the stream; phases, hosts, actions and queues from the state. Requests that the
+    coordinator hasn't read yet stay queued.
     """
     groups, hosts, limits = state.groups, state.hosts, state.limits
     processors = {

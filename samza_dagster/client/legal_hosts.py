@@ -28,10 +28,10 @@ _PHASES = {phase.value: phase for phase in Phase}
 
 
 def roomiest(view: JobView, ready: Mapping[str, bool]) -> str:
-    """The host to take of those in `ready`, which maps each legal host to whether it has room now.
+    """Return the host to take of those in `ready`, which maps each legal host to whether it has room now.
 
-    One with room if there is any, of these the one with most free memory, then with fewest
-    containers, then by name.
+    Hosts with room come first, then those with the most free memory, the fewest containers, and by
+    name.
     """
     load = Counter(processor.host for processor in view.processors.values())
 

@@ -54,7 +54,7 @@ def read_host_words(leader: LeaderView | None, *, timeout_s: float = 1.0) -> dic
 
 
 def host_words(document: object) -> dict[str, int]:
-    """The page's content; what is absent or odd is left out."""
+    """Parse the page's content; absent or odd values are left out."""
     hosts: object = (
         cast("dict[str, Any]", document).get("hosts") if isinstance(document, dict) else None
     )

@@ -93,7 +93,7 @@ def read_lag(
 
 
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:
-    """How far each active is behind its input, of those that committed in the last ten minutes.
+    """Return how far each active is behind its input, of those that committed in the last ten minutes.
 
     Raises `Unreachable` when checkpoints can't be read, since their owner is unknown then.
     """
@@ -150,10 +150,10 @@ def read_progress(
 def _newest_checkpoints(
     view: JobView, topics: JobTopics, unread: list[Unreachable], last_ms: int | None = None
 ) -> dict[str, Checkpoint]:
-    """Task → its newest checkpoint.
+    """Return task → its newest checkpoint.
 
-    Of a key the last record counts, as for Samza: the others, which compaction hasn't
-    removed yet, are many times as many, and aren't parsed.
+    The last record of a key counts, as for Samza. Older ones, which compaction hasn't removed yet, are
+    many times as many and aren't parsed.
     """
     last = {r.key: r for r in _checkpoint_records(view, topics, unread, last_ms) if r.value}
     commits = sorted(_parsed(last.values()), key=lambda one: one.offset)

@@ -138,7 +138,7 @@ def check_start_standby(view: JobView, processor_id: str, destination: str) -> W
 
 
 def check_stop_standby(view: JobView, processor_id: str) -> Wanted:
-    """The standby to stop; an active's id stands for its only standby."""
+    """Return the standby to stop; an active's id means its only standby."""
     asked = f"control-standby stop {processor_id}"
     require_our_coordinator(view, asked, RequestKind.STOP_STANDBY)
     standby = find_processor(view, processor_id)

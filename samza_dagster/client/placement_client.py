@@ -127,12 +127,12 @@ class PlacementClient:
     def place(
         self, processor_id: str, destination: str, **options: Unpack[PlaceOptions]
     ) -> Request:
-        """Writes one placement request, after every rule that can be checked was; returns it as written.
+        """Write one placement request after all checks; return it as written.
 
-        Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
-        that this is. A `uuid` that the stream knows already writes nothing and returns what
-        stands: to repeat a call is safe. Raises `InvalidInput` (processor, deployment, host, expiry,
-        a UUID that another request has) and `Refused` (a rule); nothing was written then.
+        If any legal host may be taken instead (`Permitted`), the request says `ANY_HOST`, or names that
+        host. A `uuid` that the stream has already writes nothing and returns that request, so repeating
+        a call is safe. Raises `InvalidInput` (processor, deployment, host, expiry, a UUID of another
+        request) and `Refused` (a rule); then nothing was written.
         """
         return self._requests.place(processor_id, destination, **options)
 
@@ -191,7 +191,7 @@ class PlacementClient:
         )
 
     def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Request:
-        """Stops a standby and removes it from the job; an active's id stands for its only one."""
+        """Stop a standby and remove it from the job; an active's id means its only standby."""
         return self._requests.ask(
             RequestKind.STOP_STANDBY, lambda view: check_stop_standby(view, processor_id), uuid=uuid
         )
@@ -258,14 +258,14 @@ class PlacementClient:
         on_notice: Callable[[str], object] = lambda _: None,
         on_look: Callable[[float], object] = lambda _: None,
     ) -> PlacementResponse:
-        """The first response that `until` accepts (a terminal one), within `timeout_s`.
+        """Return the first response that `until` accepts (a terminal one), within `timeout_s`.
 
-        `on_response` gets each status once, in order: all of them for a request that this
-        client wrote, else the present one and those after it. Where Samza's AM coordinates,
-        `on_notice` gets what holds the request up, once (`ActionView.trouble`). While there is none
-        `on_look` gets the seconds left, twice a second. Raises `DeadlineExceeded`
-        that tells what was seen last; the action may go on. Raises `ActionFailed` when the
-        deployment that was asked is over, or the job is dead: nobody answers then.
+        `on_response` gets each status once, in order: all of them for a request that this client wrote,
+        else the present one and those after it. Under Samza's AM, `on_notice` gets what holds the
+        request up, once (`ActionView.trouble`). Without a response `on_look` gets the seconds left,
+        twice a second. Raises `DeadlineExceeded` with what was seen last; the action may continue.
+        Raises `ActionFailed` when the request's deployment is over or the job is dead, since no answer
+        can come then.
         """
         asked = canonical_uuid(uuid)
         return self._waiting.wait(asked, timeout_s, on_response, until, on_notice, on_look)
@@ -303,7 +303,7 @@ class PlacementClient:
         return state.uuids if state is not None else frozenset()
 
     def unneeded(self, *, older_than_s: float) -> tuple[Removal, ...]:
-        """Placement messages that nobody needs any more; see `tidying.unneeded`."""
+        """Return placement messages that are no longer needed; see `tidying.unneeded`."""
         return tidying.unneeded(self._requests.placement, *self._job.read(), older_than_s)
 
     def remove(self, removals: Iterable[Removal]) -> int:
@@ -322,10 +322,10 @@ class PlacementClient:
         return standing_reports(self._job)
 
     def lag(self) -> tuple[ReplicaLag, ...]:
-        """Lag of every replica of every store partition; `basis` says how it is known.
+        """Return the lag of every replica of every store partition; `basis` says how it is known.
 
-        A replica of which something can't be read has a `reason`, the others are as ever; so has
-        one that has reported nothing new while this process looked, for three of its intervals.
+        A replica has a `reason` if something about it can't be read, or if it has reported nothing new
+        for three of its intervals while this process looked. Other replicas aren't affected.
         """
         topics, view = self._need_topics(), self.view()
         lags, commits = read_lag(view, self._job.reader(), topics)
@@ -334,8 +334,9 @@ class PlacementClient:
     def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
         """Return the readiness of standbys that snapshots have published, beside present lags.
 
-        One that is too old by the newest of these reports says so and isn't used. Nothing where none
-        is published or it can't be read: a job's lags are judged without it then. Read anew after half a minute.
+        Readiness that is too old by the newest of these reports says so and isn't used. Empty if none
+        is published or it can't be read; a job's lags are then judged without it. It is read again
+        after half a minute.
         """
         return self._published.beside(lags)
 
@@ -353,15 +354,15 @@ class PlacementClient:
         return standbys_now(self.readiness(lags), lags, standbys)
 
     def look(self) -> Look:
-        """The job with its lags and its hosts' last words: what a sensor needs, read once.
+        """Return the job with its lags and its hosts' last words: what a sensor needs, read once.
 
-        A client over metadata stores alone leaves the lags out; where those of the replicas or
-        those of the input can't be read at all, `unread` says why, and the rest stands.
+        A client over metadata stores alone leaves the lags out. If the lags of the replicas or of the
+        input can't be read at all, `unread` gives the reason, and the rest is there.
         """
         return read_look(self._job, self.view())
 
     def checkpoints_end(self) -> int:
-        """Where the checkpoint topic ends now: what is committed later stands there or behind.
+        """Return the present end of the checkpoint topic; later commits are at it or after it.
 
         Read once a process is known dead, it divides its commits from its successor's.
         """

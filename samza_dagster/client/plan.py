@@ -160,7 +160,7 @@ def make_own_plan(
 
 
 def instead(asked: str, legal: str) -> str:
-    """Why another destination is asked for than was said."""
+    """Return why the request has another destination than the operator named."""
     if asked == ANY_HOST:
         return (
             f"ANY_HOST is {legal}: Samza's AM looks at the rules for it only after it has stopped"

@@ -82,7 +82,7 @@ def standbys_about(view: JobView, processor: ProcessorView) -> list[str]:
 def standbys_now(
     newest: NewestReadiness, lags: Iterable[ReplicaLag], standbys: Sequence[str]
 ) -> StandbysNow:
-    """These standbys by what is published of them and their lags of now."""
+    """Return these standbys by their published readiness and their lags of now."""
     left = _left_by_standby(lags)
     lines: list[str] = []
     for standby in standbys:

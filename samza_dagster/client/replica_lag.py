@@ -41,11 +41,10 @@ LOST_FIX = (
 
 
 def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
-    """Return whether a sample is of the incarnation that the view shows, not of a former one.
+    """Return whether a sample is of the incarnation that the view shows, not of an earlier one.
 
-    By execution id where both are known, else by host: Samza's AM tells no ids, and of a host that
-    nobody told all count. Two incarnations on one host are told apart by
-    `TaskSample.is_of_a_former`.
+    Compares execution ids if both are known, else hosts. Samza's AM gives no ids, and if the host is
+    unknown, all samples count. `TaskSample.is_of_a_former` tells two incarnations on one host apart.
     """
     if processor.execution_id and sample.execution_id:
         return processor.execution_id == sample.execution_id

@@ -30,9 +30,9 @@ from samza_dagster.model.own_requests import OwnRequest, RequestKind
 class Request(View):
     """A request and its UUID. Times in ms.
 
-    `refers_to` is another request's UUID. `execution_id`: the incarnation that a fail-over is
-    about; None is whichever runs. `own`: it stands in our state topic and not in Samza's
-    coordinator stream, so our own coordinator alone knows it.
+    `refers_to` is another request's UUID. `execution_id` is the incarnation that a fail-over is about;
+    None is whichever runs. `own`: it is in our state topic and not in Samza's coordinator stream, so
+    only our own coordinator knows it.
     """
 
     uuid: str
@@ -82,7 +82,7 @@ class Request(View):
 
 
 def canonical_uuid(uuid: str | None) -> str:
-    """The UUID as it stands on the wire, a new one for None; raises `InvalidInput` for none."""
+    """Return the UUID as it is on the wire, a new one for None; raises `InvalidInput` for an invalid one."""
     try:
         return str(uuid_module.uuid4() if uuid is None else uuid_module.UUID(uuid))
     except ValueError as error:
@@ -114,7 +114,7 @@ def _require_same(
 
 @contextmanager
 def _perhaps_written(uuid: str) -> Generator[None]:
-    """Around the write of a request: without an answer it isn't known whether it stands."""
+    """Wrap the write of a request: without an answer it is unknown whether it was written."""
     try:
         yield
     except Unreachable as error:
@@ -146,8 +146,8 @@ class Wanted:
 class PlaceOptions(Permitted, total=False):
     """Options of a placement beside its processor and destination.
 
-    `deployment_id` None is the running one, `uuid` None a new one. `on_notice` is told, before it is
-    asked, how much is spent of the stops that Samza's AM allows.
+    `deployment_id` None is the running one, `uuid` None a new one. `on_notice` gets, before the
+    request, how many of the stops that Samza's AM allows are spent.
     """
 
     deployment_id: str | None

@@ -1,8 +1,8 @@
-"""Reports that this process has seen: when each was new, and between which two of its looks it came.
+"""Reports that this process has seen: when each was new, and between which two looks it came.
 
-A partition of a metrics topic holds old reports for as long as nobody writes a newer one there.
-No clock tells their age, except that of an observer that has seen when the last one was new. Nor does any
-tell where the changelog ended when a report came, but by the ends that were seen before and after.
+A partition of a metrics topic holds old reports until newer ones are written there. No clock tells
+their age, except that of an observer that has seen when the last one was new. Only the ends that were
+seen before and after tell where the changelog ended when a report came.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from samza_dagster.lag import Heard, all_silent, heard, silent_after_ms
 
 
 class _Came(NamedTuple):
-    """A report, and where the changelog ended at the look before the one that first saw it, and at that one."""
+    """A report, and the changelog's end at the look before the one that first saw it, and at that look."""
 
     mark: tuple[str, int | None]
     least_end: int
@@ -79,7 +79,7 @@ class SeenReports:
         commits: int,
         now_s: float,
     ) -> tuple[ReplicaLag, ...]:
-        """The same; unknown, with the reason, of those without news for three of the job's intervals.
+        """Return the lags, unknown with a reason after three of the job's intervals without news.
 
         `commits` is the offset of the job's newest commit.
         """
@@ -110,9 +110,9 @@ class SeenReports:
         return tuple(_as_of_now(lag, known, now_s, patience_s) for lag in self.bounded(lags))
 
     def silence(self, deployment_id: str | None, *, now_s: float) -> str | None:
-        """For how long all of a deployment that reported has been silent, once that is too long.
+        """Return how long all reporters of a deployment have been silent, once that is too long.
 
-        None also where that isn't known: nobody has looked lately, or not all could be read.
+        None also if that isn't known: there was no recent look, or not everything could be read.
         """
         with self._lock:
             look = self._look

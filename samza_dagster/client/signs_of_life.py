@@ -29,7 +29,7 @@ class SignsOfLife(View):
 
 
 def known_life(view: JobView) -> SignsOfLife | None:
-    """Return what is known without a look; None where a coordinator shows its own signs."""
+    """Return what is known without a look; None if the coordinator shows its own signs of life."""
     if view.capabilities.shows_its_life:
         return None
     if view.dead is not None:
@@ -59,7 +59,7 @@ def looked_for(
 ) -> SignsOfLife | None:
     """Return what is known after a look for a new report, of one interval at most; by offsets alone.
 
-    Where it is known without, nothing is looked for. Raises `Unreachable` when no report can be read.
+    If it is known without a look, there is none. Raises `Unreachable` when no report can be read.
     """
     known = known_life(view)
     if known is None or known.runs is not None or not view.report_every_s:

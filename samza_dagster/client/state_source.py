@@ -104,7 +104,7 @@ def _host_view(host: str, record: Mapping[str, Any]) -> HostView:
 
 
 def leader_view(record: Mapping[str, Any]) -> LeaderView:
-    """The leader from its record in our state topic; what is absent or odd is left out."""
+    """Return the leader from its record in our state topic; absent or odd values are left out."""
     counters: Any = record.get("counters")
     counted = cast("dict[str, Any]", counters) if isinstance(counters, dict) else {}
     return LeaderView(

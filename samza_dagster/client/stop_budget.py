@@ -32,17 +32,17 @@ _JAVA_INT = 2**31
 SLACK_MS = 60_000
 """An answer comes after its stop, and that after its request."""
 _LATE_FAILURE_MS = 240_000
-"""That a host starts nothing is told about three minutes after the stop."""
+"""A host that starts nothing is reported about three minutes after the stop."""
 
 
 @dataclass(frozen=True)
 class StopBudget:
     """The stops that Samza's AM counts against a container, as they were read.
 
-    `counted` stops in a row, those included that are asked for and still to come; more than
-    `most` end the job, or (not `fails_job`) leave the container down. The next stop begins a new
-    row from `free_at_ms` on, by the reader's clock, `wait_ms` after it was read; None and 0 while
-    nothing counts. The row goes on while less than `window_ms` are between two stops.
+    `counted` are stops in a row, including requested ones that are still to come. More than `most` end
+    the job, or (not `fails_job`) leave the container down. The next stop begins a new row from
+    `free_at_ms` on, by the reader's clock, `wait_ms` after it was read; None and 0 while nothing
+    counts. The row continues while less than `window_ms` are between two stops.
     """
 
     processor_id: str
@@ -67,7 +67,7 @@ class StopBudget:
         return f"{self._seen(stops)}; {self._rule}" if self.is_low(stops) else ""
 
     def refusal(self, asked: str, stops: int = 1) -> Refused | None:
-        """Why so many more are too many: the last one is left for a crash, of which nobody tells."""
+        """Return why so many more are too many: the last one is left for a crash, which is reported nowhere."""
         if self.counted + stops < self.most:
             return None
         fix = "or say so: --beyond-budget, in the config of a job for one container beyond_budget"
@@ -119,14 +119,14 @@ def stop_budgets(
     now_ms: int,
     asked_ms: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, StopBudget]:
-    """Processor → its budget; empty where no number of failures ends the job.
+    """Return processor → its budget; empty if no number of failures ends the job.
 
     `responses` are the newest ones to the requests of the running deployment, in the order of the
     stream: an AM counts from its start. `queued` has the processor of each request without one.
-    `now_ms` is the reader's clock; where the newest answer is dated later, the AM's date stands for it.
-    How far two stops are apart the AM's dates say, as it counts itself. How long ago the last one was
-    says the later of its date and of when it was asked for (`asked_ms`, by UUID): an answer stands
-    behind its request, so an AM that dates it before has a clock that is behind.
+    `now_ms` is the reader's clock; if the newest answer has a later date, the AM's date replaces it.
+    The AM's dates tell how far two stops are apart, as it counts itself. The last stop is dated by the
+    later of its answer and its request (`asked_ms`, by UUID): an answer comes after its request, so an
+    earlier date means that the AM's clock is behind.
     """
     most, window_ms = _number(config, _RETRY_COUNT), _number(config, _RETRY_WINDOW)
     if most < 0:
@@ -169,7 +169,7 @@ def stop_budgets(
 
 
 def _number(config: Mapping[str, str], setting: tuple[str, str, int]) -> int:
-    """The newer key's value, else the older one's; the default where no AM could run with it."""
+    """Return the newer key's value, else the older one's; the default if no AM could run with it."""
     newer, older, default = setting
     try:
         value = int(config.get(newer, config.get(older, default)))

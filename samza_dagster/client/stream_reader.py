@@ -72,7 +72,7 @@ class StreamReader:
         return self.values(stream.SET_CONFIG, "value")
 
     def changelog_partitions(self) -> dict[str, int]:
-        """Task → its changelog partition; what is no number is left out."""
+        """Return task → its changelog partition; values that aren't numbers are left out."""
         numbers = self.values(stream.SET_CHANGELOG, "Partition")
         return {t: p for t, text in numbers.items() if (p := long_or_none(text)) is not None}
 

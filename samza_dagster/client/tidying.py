@@ -1,4 +1,4 @@
-"""Removing placement messages that nobody needs any more."""
+"""Removing placement messages that are no longer needed."""
 
 from __future__ import annotations
 

@@ -158,12 +158,12 @@ def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...
 def standby_host(
     view: JobView, processor: ProcessorView, verdicts: Sequence[HostVerdict]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The host that STANDBY stands for, None when the coordinator chooses among several.
+    """Return the host that STANDBY means, None when the coordinator chooses among several.
 
-    Beside it what the coordinator says of places that it refuses, where it decides later.
+    Also returns what the coordinator says of places that it refuses, if it decides later.
 
-    Raises `Refused` if the coordinator has no such destination, for a standby, for an
-    active without a standby, and for one whose standby could go nowhere.
+    Raises `Refused` if the coordinator has no such destination, for a standby, for an active without a
+    standby, and for one whose standby could go nowhere.
     """
     pid = processor.processor_id
     standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]

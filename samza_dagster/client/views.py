@@ -50,9 +50,9 @@ def _plain(value: Any) -> Any:
 
 
 def over_with(deployment_id: str, running: str | None, dead: str | None = None) -> str:
-    """Return that a request without an end has none to come; else empty.
+    """Return the reason why a request without an end gets none; else empty.
 
-    Its deployment isn't the running one, or nothing of the job runs any more, by the word `dead`.
+    Its deployment isn't the running one, or all processes of the job have ended by the source `dead`.
     """
     if running not in (None, deployment_id):
         return f"over: deployment {deployment_id} ended; {running} runs"
@@ -107,11 +107,10 @@ class ProcessorView(View):
 class HostView(View):
     """A host: `alive` or `lost` by its agent, `last-seen` from localities alone.
 
-    `yarn_state` is YARN's word on its node. By that one alone, under Samza's own Application Master,
-    it is `alive`, or `lost` with all that ran there. `closed`: it takes no container more, whatever
-    runs there. `unknown`: a person named it.
-
-    Hosts of one `fault_domain` may fail together; empty where none is known, or heeded.
+    `yarn_state` is YARN's report on its node. Under Samza's own Application Master that alone makes it
+    `alive`, or `lost` with all that ran there. `closed`: it takes no more containers, whatever runs
+    there. `unknown`: a person named it. Hosts of one `fault_domain` may fail together; empty if unknown
+    or ignored.
     """
 
     host: str
@@ -128,9 +127,9 @@ class HostView(View):
 class ActionView(View):
     """A placement action in flight, or one that waits (`stage` is then `queued`).
 
-    `kind` is what was asked: `place`, or one of our own requests (`fail-over`, …). `expiry_ms` is
-    the time-out that it was asked with; None: the job's. `trouble`: what is known to hold it up, or
-    of one that is over, why; empty: nothing.
+    `kind` is the kind of request: `place`, or one of our own (`fail-over`, …). `expiry_ms` is the
+    requested timeout; None: the job's. `trouble` is what holds it up or, once it is over, the reason;
+    empty: nothing.
     """
 
     uuid: str
@@ -158,10 +157,10 @@ class FailoverView(View):
 
 @dataclass(frozen=True)
 class OrphanView(View):
-    """An incarnation on a host that fell silent: alive or dead, nobody knows.
+    """An incarnation on a silent host, which may be alive or dead.
 
     `ended` says how it lost its tasks since (`dead`, `fenced`, `lease`); None: it may own them.
-    `elsewhere`: another machine bears its host's name by now.
+    `elsewhere`: another machine has its host's name by now.
     """
 
     processor_id: str

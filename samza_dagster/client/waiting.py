@@ -34,11 +34,11 @@ _LOOK_EVERY_S = HOLDS_S
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the responses of one kind of request are.
+    """The position of the responses of one kind of request.
 
-    `response`: the newest one. `is_waiting`: the request is there, and no coordinator has taken it.
-    `end_position`: of the next record. `deployment`: the running one; None where a request's end
-    never hangs on it. `watch` calls its first argument with each response from a position on, its
+    `response` is the newest one. `is_waiting`: the request is there, and no coordinator has taken it.
+    `end_position` is that of the next record. `deployment` is the running one; None if a request's end
+    never depends on it. `watch` calls its first argument with each response from a position on, its
     second with each deployment.
     """
 
@@ -104,8 +104,8 @@ def _deployment(raw: bytes | None) -> str | None:
 class _Wait:
     """A wait for the responses of one request.
 
-    `deployment_id` is the request's, where that is known: once another one runs nobody answers it.
-    `look` says at each look why else nobody will; empty: nothing is known against it.
+    `deployment_id` is the request's, if known: once another one runs, no answer comes. `look` returns
+    at each look any other reason why no answer comes; empty: none is known.
     """
 
     def __init__(
@@ -279,9 +279,9 @@ class Waiting:
         return wait.run(timeout_s, written_at=written_at)
 
     def _why_over(self, uuid: str, deployment_id: str, on_notice: Callable[[str], object]) -> str:
-        """Why nobody will answer a request; what holds it up goes to `on_notice`, once.
+        """Return why no answer to a request comes; what holds it up goes to `on_notice`, once.
 
-        The job is read each `_LOOK_EVERY_S`, for the first time after the first of them.
+        The job is read every `_LOOK_EVERY_S`, beginning one interval after the first call.
         """
         now_s = self._job.monotonic()
         if self._due_s is None or now_s >= self._due_s:

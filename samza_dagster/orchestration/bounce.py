@@ -329,7 +329,7 @@ def _schedule(
     samza = named(prefix, "samza")
 
     def jobs_at(context: dg.ScheduleEvaluationContext) -> list[str]:
-        """The jobs to bounce of a component of several; nothing is asked where there is one."""
+        """The jobs to bounce, for a component of several jobs; unused with one job."""
         if not is_of_all(job):
             return [""]
         each = getattr(context.resources, samza).each()

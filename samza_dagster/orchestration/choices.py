@@ -103,11 +103,11 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
 
 
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
-    """Return what the config names, else the partition that was chosen.
+    """Return the processor that the config names, else the chosen partition.
 
-    Raises `InvalidInput` for neither, `Refused` for both when they differ: of two that were
-    named nobody knows which one was meant; and `Refused` in a backfill: it would act on every
-    one of them, with nothing that keeps an order or a bound.
+    Raises `InvalidInput` for neither, and `Refused` if both are given and differ, because the wanted
+    one is unknown. Raises `Refused` in a backfill, which would act on every container without order or
+    bound.
     """
     if BACKFILL in context.run.tags:
         raise Refused(

@@ -83,12 +83,12 @@ _QUOTED = ' In quotes ("010") YAML makes no number of it.'
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
-    Connection values that the YAML leaves out come from the environment and the configuration file,
-    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`, and no secret stands
-    in the YAML. A pattern among `jobs` is of those that Kafka has a coordinator stream of, or ZooKeeper
-    a group; which of several a run is about is its partition. In a `standalone` deployment what is moved
-    is a task, from location to location, and what is restarted a processor. `build_defs` puts
-    together what the `build_*` methods give; override any of them.
+    Connection values missing in the YAML come from the environment and the configuration file, as for
+    the commands. Any value may be `{{ env('NAME', 'default') }}`, and no secret belongs into the YAML.
+    A pattern among `jobs` matches the jobs that have a coordinator stream in Kafka, or a group in
+    ZooKeeper; a run's partition names its job. In a `standalone` deployment a task moves from location
+    to location, and a processor is restarted. `build_defs` combines the results of the `build_*`
+    methods; override any of them.
     """
 
     bootstrap_servers: Annotated[str, _is(described("bootstrap_servers"))] = ""
@@ -224,10 +224,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     @property
     def job(self) -> str:
-        """`<name>/<id>`; of several jobs `<digest>/*`, which stands for each.
+        """`<name>/<id>`; for several jobs `<digest>/*`, which matches each of them.
 
-        The digest is of the brokers and the jobs that the YAML names: an instance knows partitions by name, and each
-        code location keeps its own.
+        The digest is of the brokers and the jobs in the YAML: an instance knows partitions by name, so
+        each code location needs its own.
         """
         if not self.jobs:
             return f"{self.app_name}/{self.app_id}"

@@ -27,7 +27,7 @@ LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
 OR = " or "
-"""Between destinations, of which the first that may be is taken."""
+"""The separator of destinations; the first legal one is taken."""
 MOST_DESTINATIONS = 42
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
@@ -56,7 +56,7 @@ Hosts = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_h
 Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
 """Processor ids or host names."""
 Host = Annotated[str, Field(min_length=1, max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
-"""A host name, or a word for one, as `ANY_HOST`."""
+"""A host name, or a word for one, such as `ANY_HOST`."""
 HostOrEmpty = Annotated[str, Field(max_length=LONGEST_HOST, pattern=rf"^$|{_HOST_PATTERN}")]
 HostOrNone = Annotated[str | None, Field(max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
 

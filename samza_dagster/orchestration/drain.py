@@ -173,7 +173,7 @@ def plan_drain_host(
 def drain(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
-    """Moves them, at most so many at a time; ends when none of the job is on the host."""
+    """Move the containers, at most so many at a time, until none of the job is on the host."""
     with errors_as_failures():
         client = samza.client
         units = _carry_out(context, samza, plan)
@@ -310,9 +310,9 @@ def _stops(units: Sequence[Unit]) -> Counter[str]:
 
 
 def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
-    """Host → the run of the same Samza job that drains it; none of this chain.
+    """Return host → the run of the same Samza job that drains it, except runs of this chain.
 
-    One that is queued counts, too.
+    A queued run counts too.
     """
     job, instance = context.run.tags.get(JOB, ""), context.instance
     prefix, root = f"{job}/{ACTION}/", root_run_id(context)
@@ -328,9 +328,9 @@ def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
 
 @dg.graph(name=ACTION)
 def drain_host_graph() -> None:
-    """Empties a host. Standbys are relocated; an active goes onto its warm standby's host.
+    """Empty a host: standbys are relocated, and an active goes to its warm standby's host.
 
-    An active without a warm standby elsewhere gets one for the move, which is gone afterwards. All destinations are named before the first request,
-    none of them a host that another run of this job drains.
+    An active without a warm standby elsewhere gets a temporary one for the move. The plan names all
+    destinations before the first request, and none is a host that another run of this job drains.
     """
     drain(getattr(plan_drain_host(), PLAN))

@@ -37,7 +37,7 @@ GROUP = "samza"
 NO_END = "no-end"
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
 IN_ZOOKEEPER = "ZooKeeper"
-"""In a standalone group, of what is in the stream in a cluster."""
+"""The topic of a standalone group's messages, in place of a cluster's coordinator stream."""
 MOST_IN_A_TICK = 200
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
 READ_FOR_NAMES = 5_000
@@ -75,9 +75,9 @@ class Position:
 class Waiting:
     """A request in flight, as the sensor has seen it.
 
-    `news_ms` is by the clock of its coordinator: it tells whether there was news. `seen_ms` is when the sensor
-    first saw it like that, by its own. `is_over`: nobody will answer it, since its deployment has ended.
-    `named`: it was reported as being without an end.
+    `news_ms` is the time of its latest news by its coordinator's clock. `seen_ms` is when the sensor
+    first saw it in this state, by its own clock. `is_over`: its deployment has ended, so it gets no
+    answer. `named`: the sensor has reported that it has no outcome.
     """
 
     news_ms: int
@@ -125,9 +125,10 @@ class TopicRead:
         return [first, *later[-MOST_STATUSES + 1 :]]
 
     def went_on(self, at: Position, batch: NewOutcomes, in_flight: Collection[str]) -> Position:
-        """Return where the next tick goes on: it reads again what may have no outcome yet.
+        """Return where the next tick starts reading: at the oldest request without an outcome.
 
-        That is what had news in this tick, or is in flight. A topic that was made anew is begun at its end.
+        Such a request had news in this tick, or is in flight. A topic that was created again is read
+        from its end.
         """
         if batch.more:
             return Position(batch.next_position, at.begin)
@@ -169,7 +170,7 @@ def next_batch(responses: Responses, next_position: int, most: int = MOST_IN_A_T
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """Where an outcome that was recorded stands, and when it was answered, in ms."""
+    """The position of a recorded outcome, and the time of its answer, in ms."""
 
     topic: str
     position: int
@@ -188,10 +189,10 @@ class RecordedOutcome:
 
 
 def resumed(marks: Sequence[RecordedOutcome], topic: TopicRead) -> Position:
-    """Return where a topic that was read whole is gone on with after what was recorded last.
+    """Return where to continue in a topic, after the outcome that was recorded last.
 
-    `marks` are the newest first, at least one. In a topic of which nothing was recorded it goes on after the
-    time of what was.
+    `marks` are the newest first, at least one. In a topic without a recorded outcome it continues after
+    the time of the last one in the other topic.
     """
     later = (at for at, response in topic.responses if response.timestamp > marks[0].at_ms)
     own = next((mark.position + 1 for mark in marks if mark.topic == topic.name), None)
@@ -321,7 +322,7 @@ def recorded(
 
 
 def _waiting(view: JobView, before: Mapping[str, Waiting], now_ms: int) -> dict[str, Waiting]:
-    """Return what has no end now; what had news since, or was seen by a later clock, is seen anew."""
+    """Return requests without an end; those with news since, or seen by a later clock, are seen again."""
     found: dict[str, Waiting] = {}
     over = {action.uuid for action in view.over}
     for action in (*view.actions, *view.queued, *view.over):
@@ -334,7 +335,7 @@ def _waiting(view: JobView, before: Mapping[str, Waiting], now_ms: int) -> dict[
 
 
 def _lost_before(view: JobView, now_ms: int, until_ms: int | None = None) -> dict[str, Waiting]:
-    """Return the requests that nobody will answer, up to a time: where the sensor begins they are no news."""
+    """Return requests up to a time that get no answer, so that the sensor doesn't report them at its start."""
     return {
         action.uuid: Waiting(action.since_ms, now_ms, is_over=True, named=True)
         for action in view.over

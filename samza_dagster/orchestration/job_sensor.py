@@ -138,7 +138,7 @@ def side_by_side(
 def of_every_job(
     context: dg.SensorEvaluationContext, samza: SamzaClientResource, tick: Ticking
 ) -> TickResult:
-    """Return what the tick of each job tells, together; a component of one job has that one's cursor."""
+    """Combine the results of each job's tick; a component of one job has that job's cursor."""
     if not samza.is_several:
         return tick(JobTick(context.cursor, context.instance, context.log), samza)
     try:

@@ -116,11 +116,10 @@ def of_component(
     resources: Mapping[str, Any],
     samza: SamzaClientResource | None = None,
 ) -> dg.JobDefinition:
-    """The job as a component has it; `of` is the value of tag `samza/job`, that of each of several.
+    """Return the job for a component; `of` is the value of tag `samza/job`, or of each for several.
 
-    Under a `prefix` it has that before its name. It has `resources` of its own where they are given: those of a
-    code location are known by name, and each component has others. `samza` is asked for the hosts
-    that the form offers.
+    `prefix` comes before its name. `resources`, if given, are its own: a code location knows resources
+    by name, and each component has different ones. `samza` provides the hosts that the form offers.
     """
     offers = samza is not None and job.name == TO_A_HOST
     if not prefix and not is_of_all(of) and not offers and not resources:

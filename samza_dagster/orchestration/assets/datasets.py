@@ -50,9 +50,9 @@ STANDBY = TaskMode.STANDBY.value
 class Dataset(NamedTuple):
     """The content of a dataset, the datasets that feed it, and what its asset's page shows.
 
-    `columns` are those that are shown where the page, which has room for ten, hasn't room for all that the
-    Delta table has. Rows are shown by the column `worst_by`, those first in which it is unknown, then the
-    largest, which is a figure of its own. `picture` is drawn of each snapshot, and the newest is in the asset's
+    `columns` are shown where the page has no room for all columns of the Delta table; it has room for
+    ten. Rows are sorted by the column `worst_by`: unknown values first, then the largest, which is also
+    a figure of its own. `picture` is drawn from each snapshot, and the newest is in the asset's
     description.
     """
 
@@ -199,9 +199,9 @@ def taken_now(
     samza: SamzaClientResource,
     store: SnapshotStore,
 ) -> Iterator[dg.MaterializeResult[Any]]:
-    """Takes all at one time: none of them is ever newer than the others.
+    """Take all datasets at one time, so that none is ever newer than the others.
 
-    What its config says is among the run's tags since its launch.
+    Its config is among the run's tags since its launch.
     """
     with errors_as_failures():
         taken = store.take(samza)

@@ -45,7 +45,7 @@ COLUMNS: Mapping[str, str] = {
     "hosts": "hosts with a container of it, and how many it has",
     "owner": "its coordinator",
 }
-"""In this order: what has no room on the screen is to the right, and should be what is asked last."""
+"""The columns, the most wanted first: those that don't fit the screen are at the right."""
 
 
 @dataclass(frozen=True)

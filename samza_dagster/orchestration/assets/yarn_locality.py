@@ -1,8 +1,8 @@
-"""Where containers run by three words: the coordinator stream's, YARN's, the Application Master's.
+"""The hosts of containers by three sources: the coordinator stream, YARN, the Application Master.
 
-A container writes its host to the stream some seconds after it was started, and nobody writes
-there that it ended. YARN knows which nodes run, and the Application Master which processor each
-of its YARN containers is.
+A container writes its host to the stream some seconds after its start, and nothing records its end
+there. YARN knows the nodes that run, and the Application Master knows the processor in each of its YARN
+containers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _COLUMNS = {
 
 
 def yarn_metadata(samza: SamzaClientResource, stream: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return YARN's word on the containers of `stream` (processor → host); nothing if it isn't asked.
+    """Return YARN's report on the containers of `stream` (processor → host); empty without an address.
 
-    What can't be asked is told, and costs nothing else.
+    If YARN doesn't answer, the report says so, and everything else is as usual.
     """
     addresses = samza.connection().resource_managers
     if not addresses:

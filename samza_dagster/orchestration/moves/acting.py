@@ -1,11 +1,10 @@
 """The ops that act: the standby makes room; reserve, stop, move; the end is verified.
 
-On our coordinator the phases are real: a request that holds its destination, then a
-commit. Samza's wire has no hold: there the first op asks for everything and the others
-observe it. A phase that finds its request failed asks anew only in a re-execution, so a
-run never does more than it was launched for.
+With our coordinator the phases are real: a request that holds its destination, then a commit. Samza's
+protocol has no hold: the first op asks for everything, and the others observe it. A phase that finds
+its request failed asks again only in a re-execution, so a run never does more than it was launched for.
 
-One more standby of an active is started, waited for until it is warm, and given up for its move.
+Other ops start an extra standby of an active, wait until it is warm, and give it up for its move.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
@@ -109,7 +108,7 @@ def stop(
     reserved: StepRequest,
     samza: SamzaClientResource,
 ) -> StepRequest:
-    """Commits what is held: the container is stopped, which can't be taken back."""
+    """Commit the hold: the container is stopped, which can't be undone."""
     return carry_out(context, samza, plan, lambda op: op.stop(reserved))
 
 
@@ -233,7 +232,7 @@ class MoveOp(StepOp):
         return self.ask(step, asked, until=until, commits=commits)
 
     def _has_failed_since(self, begun: StepRequest) -> bool:
-        """Return whether the request has failed since an earlier run: this run asks anew then."""
+        """Return whether the request has failed since an earlier run, so that this run asks again."""
         latest = on_record(self.client, begun.uuid) if self.is_again else None
         return latest is not None and has_failed(self.client, latest)
 
@@ -270,9 +269,9 @@ def move_op(
 ) -> Generator[MoveOp]:
     """Yield the op of a move; turn errors into failures, and settle the plan's extra `standby` then.
 
-    Only for a plan that says so (`if_it_fails`); it is said in the log and in the metadata
-    of the failure. Without a standby it is the one that is being started, which it is too late
-    to cancel: where it is to be removed its start is awaited, for at most the plan's `timeout_s`.
+    Only a plan with `if_it_fails` settles it. The log and the failure's metadata say what was done.
+    Without `standby` it is the one that is being started. It is too late to cancel that one: if it is
+    to be removed, its start is awaited for at most the plan's `timeout_s`.
     """
     apart = context.op.name == "move_standby_away" and plan.destination != STANDBY
     about = plan.standby if apart and plan.standby else plan.processor
@@ -439,9 +438,9 @@ def wait_until_warm(
     started: StepRequest,
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[Any]]:
-    """Waits until the standby's lag has been small and flat for long enough.
+    """Wait until the standby's lag has been small and flat for long enough.
 
-    The log has what is seen of it, at each change and every half minute.
+    The log has each change, and a line at least every half minute.
     """
     standby = started.started
     with move_op(context, samza, plan, standby) as op:
@@ -485,9 +484,9 @@ def _require_own(op: MoveOp, standby: str) -> None:
 
 
 def _refuse_beside_another(op: MoveOp) -> None:
-    """Raise `Refused` while a standby lives that the chain has started for its move elsewhere.
+    """Raise `Refused` while a standby is alive that the chain has started for its move elsewhere.
 
-    Nobody would give that one back.
+    Nothing else would remove that standby.
     """
     there = op.client.view().processors
     for standby, start in newest_starts(op.client).items():
@@ -527,9 +526,9 @@ plan_move_via_new_standby = plan_op(
 def give_place(
     context: dg.OpExecutionContext, plan: MovePlan, standby: str, samza: SamzaClientResource
 ) -> tuple[MovePlan, StepRequest]:
-    """The new standby frees its host: it is removed, or relocated when it is kept.
+    """Free the new standby's host: the standby is removed, or relocated if it is kept.
 
-    The store that it has kept warm stays there, and the active runs on elsewhere.
+    Its warm store stays there for the active.
     """
     swap = replace(plan, kind=Kind.PLACE, standby=standby, standby_host=plan.destination)
     with move_op(context, samza, swap, standby) as op:

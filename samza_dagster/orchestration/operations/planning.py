@@ -83,9 +83,9 @@ def plan_of_chain(
 
 
 def require_commits_readable(client: PlacementClient, plan: MovePlan | UnitsPlan) -> None:
-    """Raises `Unreachable` when nobody could tell, after an active was stopped, that it works again.
+    """Raise `Unreachable` if nothing could show that an active works again after its stop.
 
-    Whether it does is read from the job's checkpoint topic, unless `verify_timeout_s` is 0.
+    The job's checkpoint topic shows it, unless `verify_timeout_s` is 0.
     """
     if not plan.stops_active or not plan.limits.verify_timeout_s:
         return

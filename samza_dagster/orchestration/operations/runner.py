@@ -115,7 +115,7 @@ class ProgressLog:
             self.tell(rows)
 
     def ended(self, because: str, rows: Mapping[str, Progress]) -> None:
-        """The last word: nothing more is asked."""
+        """Report the end: no more requests follow."""
         self._why_now, self._is_over = because, True
         self.tell(rows)
 
@@ -127,9 +127,9 @@ class ProgressLog:
             self._ledger.progress(text)
 
     def text(self, rows: Mapping[str, Progress]) -> str:
-        """`7/20, 1 failed`; where nothing happens now, or a container takes long, why and until when.
+        """Return a line such as `7/20, 1 failed`, and for a pause or a slow container the reason and time limit.
 
-        Once nothing more is asked it also says how many were not begun.
+        After the last request it also says how many units were not begun.
         """
         waiting = sum(row.status is UnitStatus.WAITING for row in rows.values())
         flying = any(row.status in UNDER_WAY for row in rows.values())
@@ -153,7 +153,7 @@ def _slow(row: Progress, now_ms: int) -> str:
 
 
 def _until(todo: Next) -> str:
-    """Why nobody (else) is asked, and until when: somebody is asked then, or it ends."""
+    """Return why no (other) unit is asked, and until when; then one is asked, or the operation ends."""
     if todo.ends_ms is not None:
         return f"{todo.because}; it ends at {clock(todo.ends_ms)} UTC if that stays so"
     if todo.until_ms is None or " UTC" in todo.because:
@@ -361,7 +361,7 @@ class Runner:
                     work.begin(now_ms)
 
     def _let_go(self, because: str) -> None:
-        """Let go of those under way where nothing more begins and all of them only wait for a standby."""
+        """Let go of units under way if no more begin and all of them only wait for a standby."""
         running = [work for work in self.units.values() if work.row.status in AT_WORK]
         if not running or not all(work.only_waits for work in running):
             return

@@ -45,9 +45,9 @@ def runs_of(
     *,
     actions: Sequence[str] = (NAME,),
 ) -> list[dg.DagsterRun]:
-    """Returns the bounces, newest first; of one Samza job, by tag `samza/job`, or of all.
+    """Return the bounces, newest first; of one Samza job, by tag `samza/job`, or of all.
 
-    Dry runs are none. With other `actions` the runs of those.
+    Dry runs don't count. Other `actions` give other runs.
     """
     wanted: dict[str, str | list[str]] = {ACTION: [*actions]}
     wanted |= {JOB: job} if job else {}

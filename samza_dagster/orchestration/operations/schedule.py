@@ -63,7 +63,7 @@ class Progress:
     """The number of the step that it is at."""
     attempt: int = 0
     uuid: str = ""
-    """Its newest request, of which `attempt` is the number."""
+    """Its newest request; `attempt` is that request's number."""
     asked_ms: int | None = None
     """When its first request was written."""
     stop_ms: int | None = None
@@ -73,7 +73,7 @@ class Progress:
     back_ms: int | None = None
     """By the clock of the run."""
     failed_ms: int | None = None
-    """Of a request that failed after it had stopped the container: nobody has seen it start."""
+    """When a request failed after it had stopped the container: its start was not seen."""
     down_s: float | None = None
     """From the stop to the check-in, by the coordinator's clock; None when no stop was reported."""
     first_commit_s: float | None = None
@@ -170,7 +170,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Next:
-    """The next step: containers to ask, the phase, and why no (other) container is asked."""
+    """The next step: units to ask, the phase, and why no (other) unit is asked."""
 
     phase: OperationPhase
     ask: tuple[str, ...] = ()
@@ -179,13 +179,13 @@ class Next:
     is_over: bool = False
     """Nothing more is begun, though not everybody was asked."""
     ends_ms: int | None = None
-    """When the operation ends, if nobody may be touched until then."""
+    """The end of the operation, if no unit may be touched until then."""
 
 
 def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
     """Decide which units to ask now: never two of a group, never more than `at_once` in flight or down.
 
-    Nobody is asked, and nothing ends, while it isn't known whether somebody has died.
+    While it is unknown whether a container has died, no unit is asked, and the operation doesn't end.
     """
     todo = _what_next(order, schedule, at, now_ms)
     if not at.unsettled or not (todo.ask or todo.phase is OperationPhase.ENDED):

@@ -36,9 +36,9 @@ KEEP, REMOVE = "keep", "remove"
 
 
 class StepOp:
-    """Carries out one step of a plan at a time, by `UnitWork`, until it is far enough.
+    """Carries out the steps of a plan one at a time, by `UnitWork`.
 
-    What the run holds and hasn't committed is given back by its resource when it ends.
+    When the run ends, its resource gives back every hold that wasn't committed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StepOp:
         self._chain = Chain(self.client, self.root, *of_plan)
 
     def find(self, step: str, processor: str, fits: Callable[[str], bool]) -> StepRequest:
-        """Return where the request of a step stands, as `step_request.standing` does."""
+        """Return the state of a step's request, as `step_request.standing` does."""
         return standing(self.client, self.root, step, processor, fits=fits)
 
     def ask(
@@ -106,7 +106,7 @@ class StepOp:
         return UnitWork(self._chain, Unit(step.processor, "", "", (step,), ""))
 
     def _carry_out(self, work: UnitWork, is_far_enough: Callable[[], bool]) -> None:
-        """Look at the work until it has ended or is far enough; the log has what is seen of it."""
+        """Look at the work until it has ended or is far enough; the log shows its progress."""
         looks = runner.Looks(self.client, self._plan.limits.timeout_s, self._log)
         told, state, due_ms = len(_timeline(work)), "", elapsed_ms() + runner.EVERY_MS
         try:
@@ -186,7 +186,7 @@ class StepOp:
     ) -> str:
         """Keep the standby, or remove it; return what became of it. Raises nothing of ours.
 
-        `started_by` names the step that has started it on `host`. `anew` says how to begin anew.
+        `started_by` names the step that started it on `host`. `anew` says how to start over.
         """
         try:
             there = self.client.view().processors.get(standby)
@@ -219,10 +219,10 @@ def _state(work: UnitWork) -> str:
 
 
 def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> str:
-    """Return what is known of a container and of its action, for a line of the log.
+    """Return a line for the log about a container and its action.
 
-    How far its stores are behind tells how far its restore is. Raises nothing of ours: a
-    line of the log ends no wait.
+    The lag of its stores shows the progress of its restore. Raises nothing of ours: a line of the log
+    ends no wait.
     """
     try:
         view = client.view()

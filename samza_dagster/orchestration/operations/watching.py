@@ -1,7 +1,7 @@
 """Watch containers that a bounce has restarted: judge the canary, watch the others until the end.
 
-Our coordinator tells what runs, and as which incarnation. Samza's AM doesn't: under it
-nobody tells that a container died after it was back.
+Our coordinator reports what runs, and as which incarnation. Samza's AM doesn't, so under it nothing
+shows that a container died after it was back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DOWN_LOOK_MS, CANARY_LOOK_MS = 2_000, 1_000
 SETTLES_MS = 5_000
-"""An answer and the state that it tells of are in two topics: so long one may lack the other."""
+"""The time by which one topic may lag the other: an answer and its state are in two topics."""
 _DOWN_FOR_IT = ("stopping", "starting", "fallback-source", "fallback-any")
 _STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
 
@@ -51,7 +51,7 @@ class Since:
 
 
 def not_itself(row: Progress, found: ProcessorView, idle: Mapping[str, str]) -> str:
-    """Why it isn't the process that was seen back; empty while it is, or nobody tells."""
+    """The reason why it isn't the process that was seen back; empty while it is, or if unknown."""
     if found.processor_id in idle:
         return idle[found.processor_id]
     now = found.execution_id

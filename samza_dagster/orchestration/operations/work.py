@@ -80,9 +80,9 @@ class Chain:
         return capabilities(self.coordinator)
 
     def name(self, unit: Unit, step: UnitStep, standby_attempt: int = 0) -> str:
-        """The name of a step, of which the uuids of its requests are made.
+        """Return the name of a step; the uuids of its requests derive from it.
 
-        One about the unit's new standby has the number of the attempt that started that.
+        The name of a step about the unit's new standby has the number of the attempt that started it.
         """
         if not self.prefix:
             return step.name
@@ -100,9 +100,9 @@ class Chain:
         standby_attempt: int = 0,
         on_record: Collection[str] | None = None,
     ) -> StepRequest:
-        """Where the step's request stands.
+        """Return the state of the step's request.
 
-        Passes over a standby that was started, is gone or somebody else's by now, and never gave
+        Skips a standby that was started and is gone, or belongs to somebody else by now, and never gave
         its place: another one is started.
         """
         name, processor = self.name(unit, step, standby_attempt), subject(step, standby)
@@ -126,10 +126,10 @@ class Chain:
         return asked
 
     def ask(self, step: UnitStep, processor_id: str, asked: StepRequest) -> StepRequest:
-        """Ask a step's request, unless an earlier run did; it is then taken as it stands.
+        """Write a step's request, unless an earlier run did; then return that one.
 
-        One that holds its destination is noted before it is written: a run that ends gives back what is noted.
-        Raises what the client raises.
+        A request that holds its destination is noted before it is written, so that a run that ends
+        gives it back. Raises what the client raises.
         """
         hold, made = step.is_held_by(self.coordinator), None
         if hold and not (asked.ended or asked.has_stopped):
@@ -160,7 +160,7 @@ class Chain:
         return request is not None and request.uuid in self.holds
 
     def commit(self, request: StepRequest) -> None:
-        """Write the commit of what is held; from then on there is nothing to give back."""
+        """Write the commit of a hold; afterwards there is nothing to give back."""
         commit_uuid = request.uuid_of(COMMIT, self.root_run_id)
         self.client.commit(request.uuid, uuid=commit_uuid)
         self.holds.pop(request.uuid, None)
@@ -186,9 +186,9 @@ def subject(step: UnitStep, standby: str | None) -> str:
 class UnitWork:
     """A unit on its way. `look` looks once and returns; nothing here sleeps.
 
-    `moments` are the statuses that were read, of which step and when; `ended` the steps that ended.
-    `outcome` is its newest request as far as that was followed, `trouble` what holds it up; `error` is
-    why it has failed, unless its request has. A request that is held is committed if it `commits`.
+    `moments` are the statuses that were read, with their steps and times; `ended` are the steps that
+    ended. `outcome` is its newest request as last seen, `trouble` what holds it up. `error` is the
+    reason of its failure, unless its request has failed. `commits`: a held request is committed.
     `started_by` is the request that has started its container.
     """
 
@@ -304,7 +304,7 @@ class UnitWork:
         self.row = replace(self.row, status=UnitStatus.GONE, why="it is no longer in the job")
 
     def let_go(self, because: str) -> None:
-        """Leave it waiting: nothing of it is asked."""
+        """Leave it waiting, without a request."""
         self.warm_up = None
         self.row = replace(self.row, status=UnitStatus.WAITING, why=f"left waiting: {because}")
 
@@ -408,7 +408,7 @@ class UnitWork:
         return self._follow(step, view, now_ms)
 
     def _ask(self, step: UnitStep, now_ms: int) -> None:
-        """Ask, unless an earlier run did; the request is then taken as it stands."""
+        """Write the request, unless an earlier run did; then use that one."""
         chain, unit = self._chain, self.unit
         asked = self._found.pop(step.name, None) or chain.asked(
             unit, step, standby=self.row.standby, standby_attempt=self.standby_attempt
@@ -627,7 +627,7 @@ class UnitWork:
         )
 
     def _works(self, expected: Expected, found: ProcessorView | None) -> bool:
-        """Return whether the sign of its work is there, if one is waited for."""
+        """Return whether the sign of its work was seen, if one is expected."""
         if not expected.is_awaited:
             return True
         if not expected.is_active:

@@ -31,14 +31,14 @@ def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
 
 
 def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
-    """Why the lag of a processor isn't known, of those of which something can't be read."""
+    """Processor → the reason why its lag isn't known, if something about it can't be read."""
     return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
 
 
 def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
-    """Processor → what is wrong with a changelog of its, so that its state can't be restored from there.
+    """Processor → what is wrong with its changelog, so that its state can't be restored from there.
 
-    An active can't tell that its changelog was made anew: its standbys can.
+    An active can't tell that its changelog was created again; its standbys can.
     """
     lost = {(r.changelog, r.partition): r.reason or "" for r in replicas if r.is_changelog_lost}
     return {
@@ -50,9 +50,9 @@ def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
 class Reported:
     """Newest reports of replicas, by processor: lag, marks of new reports, why a lag isn't known.
 
-    A processor that isn't in `lags` has no store. `newest` is the published readiness that their paces are known
-    by, if there is any; `lost` maps processors to what is wrong with their changelogs (`changelogs_lost`). They were
-    read at `at_ms` by the reader's clock.
+    A processor that isn't in `lags` has no store. `newest` is the published readiness that gives their
+    paces, if there is any. `lost` maps processors to what is wrong with their changelogs
+    (`changelogs_lost`). They were read at `at_ms` by the reader's clock.
     """
 
     lags: Mapping[str, int | None]
@@ -112,9 +112,9 @@ def behind(lag: int | None, reason: str = "") -> str:
 class WarmUp:
     """The wait for one standby. Times are in ms by the clock of the caller.
 
-    `steady_s` is how long it has to be steady: a standby that isn't new has to be small once.
-    `line` tells of the last look, which was at `at_ms`; `samples` has when each look was, and the most
-    that any store was behind.
+    `steady_s` is how long its lag must stay small; for a standby that isn't new, one look suffices.
+    `line` describes the last look, at `at_ms`. `samples` has the time of each look and the largest lag
+    of any store.
     """
 
     standby: str
@@ -133,9 +133,9 @@ class WarmUp:
         return cls(standby, bounds, bounds.steady_s if is_new else 0.0)
 
     def look(self, reported: Reported, now_ms: int) -> bool:
-        """Returns whether the standby is warm after one more look at what it reported.
+        """Return whether the standby is warm after one more look at its reports.
 
-        After a look that comes too late, or by a clock that went back, the steady time begins anew.
+        After a look that comes too late, or by a clock that went back, the steady time starts over.
         """
         standby, passed_ms = self.standby, 0 if self.at_ms is None else now_ms - self.at_ms
         is_fresh = 0 <= passed_ms <= MOST_BETWEEN_LOOKS_MS

@@ -40,7 +40,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 Config = TypeVar("Config", bound=PlacementConfig)
 _SAID = ("allow_unknown_host", "beyond_budget", "execution_id", "keep_standby", "if_it_fails")
-"""What a plan has of its config as it is said there, where that has it."""
+"""The fields of a plan that come unchanged from its config."""
 _NOT_AWAITED = "samza-dagster control-standby start doesn't wait"
 
 
@@ -124,7 +124,7 @@ def _of_container(
 def restart_container(
     view: JobView, config: RestartContainerConfig, hosts: Sequence[str]
 ) -> Choice:
-    """The processor starts anew where it was last seen."""
+    """Plan a restart of the processor where it was last seen."""
     return Choice(LAST_SEEN)
 
 
@@ -249,7 +249,7 @@ def _require_among_hosts(action: str, destination: str, hosts: Sequence[str]) ->
 
 
 def require_known_lag(view: JobView, action: str, instead: str) -> None:
-    """Raises `Refused` where nobody tells how far a standby is: it would be waited for in vain."""
+    """Raise `Refused` if nothing reports a standby's progress, since a wait for it would never end."""
     if not view.tells_lag:
         raise Refused(
             f"{action}: a standby that is waited for until it is warm",
@@ -330,9 +330,9 @@ def _is_bounded(view: JobView, hosts: Sequence[str]) -> bool:
 def renewed(
     former: MovePlan, config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
-    """The plan of an earlier run of the chain within the bounds that this run is told.
+    """Return the plan of an earlier run of the chain, within the bounds of this run.
 
-    Hosts and standbys that were chosen stay chosen: some of it may be done already.
+    Chosen hosts and standbys stay chosen, since parts of the plan may be done already.
     """
     return replace(former, **_bounds(config, policies, hosts))
 

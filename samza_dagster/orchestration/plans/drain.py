@@ -1,7 +1,7 @@
-"""How a host is emptied: what is done for each container on it, where it goes, in what order. Pure.
+"""How a host is emptied: the steps for each container on it, their destinations and order. Pure.
 
-Every destination is named, and chosen for all containers together, so nothing is asked
-that leaves one without a legal host, and nothing that is asked chooses the drained host.
+All destinations are chosen together and by name. So no request leaves another container without a legal
+host, and none chooses the drained host.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
 
 @dataclass(frozen=True)
 class DrainRules:
-    """The rules of a drain. `allowed`, unless empty, are the only hosts to go to.
+    """The rules of a drain. `allowed`, unless empty, are the only destinations.
 
-    `named` are the hosts that somebody wrote into the drain's config, each has to be one.
-    `standby_hosts`, unless empty, are the only ones of them for standbys.
-    `cold`: an active without a warm standby is moved as it is, and restores there;
-    else a standby is spun up for it first.
-    `drained`: host → the run that empties that one meanwhile: nothing goes there.
+    `named` are the hosts in the drain's config; each must be a host of the cluster. `standby_hosts`,
+    unless empty, are the only ones of them for standbys. `cold`: an active without a warm standby moves
+    without one and restores; otherwise a standby is spun up for it first. `drained` maps hosts to the
+    runs that drain them meanwhile; they are no destinations.
     """
 
     allowed: tuple[str, ...] = ()
@@ -218,7 +217,7 @@ def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str
 def _destinations(
     view: JobView, placing: Placing, host: str, how: Mapping[str, _How], rules: DrainRules
 ) -> dict[str, str]:
-    """A host for each container's new slot, for all together; raises `Refused` with what is missing.
+    """Return a host for each container's new slot, for all together; raises `Refused` with what is missing.
 
     Uses augmenting paths: a container with a choice makes room for one without.
     """

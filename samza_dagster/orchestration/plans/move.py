@@ -1,4 +1,4 @@
-"""The plan of a placement run, decided before anything is asked. Pure."""
+"""The plan of a placement run, decided before the first request. Pure."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def host_map(view: JobView) -> tuple[HostRow, ...]:
 
 
 def require_named_hosts(view: JobView, action: str) -> None:
-    """Raises `Refused` where nobody could be sent to a host that is named."""
+    """Raise `Refused` if no host that is named can take it."""
     if view.takes_any_host:
         raise Refused(
             f"{action}: containers go to the hosts that are named",

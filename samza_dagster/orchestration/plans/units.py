@@ -1,7 +1,7 @@
-"""Work on several containers as it is asked for, and the plan that is made of it: units of steps. Pure.
+"""Work on several containers as requested, and the plan for it: units of steps. Pure.
 
-A unit is what is done for one container; its steps come one after the other, each a
-request of its own or a wait. Units of one group never run at the same time.
+A unit is the work on one container. Its steps come one after the other, each a request of its own or a
+wait. Units of one group never run at the same time.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Unit:
 
     @classmethod
     def of(cls, view: JobView, processor: str, what: str, why: str, *steps: UnitStep) -> Unit:
-        """The unit, with what the job tells of its processors."""
+        """Return the unit, with the job's facts about its processors."""
         placed = [step.processor for step in steps if step.kind is Kind.PLACE]
         stops_active = not all(map(view.is_standby, placed))
         found, group = view.processors[processor], view.group_of(processor)
@@ -124,7 +124,7 @@ class BounceJudge:
 
 @dataclass(frozen=True)
 class UnitsPlan:
-    """Units of work on a job, decided before anything is asked."""
+    """Units of work on a job, decided before the first request."""
 
     what: str
     subject: str
@@ -147,7 +147,7 @@ class UnitsPlan:
 
     @property
     def prefix(self) -> str:
-        """Begins the names of its steps, of which the uuids of their requests are made."""
+        """The beginning of the names of its steps, from which the uuids of their requests derive."""
         return "/".join(filter(None, (self.what, self.subject)))
 
     @property

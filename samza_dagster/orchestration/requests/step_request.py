@@ -62,13 +62,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class StepRequest:
-    """The request that a step stands at, as far as it was followed; each op hands it to the next.
+    """The latest known state of a step's request; each op hands it to the next.
 
-    `step` is the name of its step: of that, and of its attempt, its uuid is made. `destination` is what was
-    asked for, of which `deployment`; None: it is still to be written. `hold`: it stops nothing before its
-    commit. By the run's own clock, `asked_ms` is when this run wrote it, and `since_ms` when the run saw
-    that it succeeded. `answered_ms` is the time of the answer that it was found with. `has_stopped`: a
-    container was stopped for it. `started` is the processor that was started for it, on `host`.
+    The uuid derives from the name of its `step` and the attempt. `destination` is the requested one,
+    `deployment` the job's at that time; None: it isn't written yet. `hold`: it stops nothing before its
+    commit. By the run's own clock, `asked_ms` is when this run wrote it, and `since_ms` when the run
+    saw that it succeeded. `answered_ms` is the time of the answer that it was found with.
+    `has_stopped`: a container was stopped for it. `started` is the processor that was started for it,
+    on `host`.
     """
 
     step: str
@@ -205,13 +206,12 @@ def standing(
     fits: Callable[[str], bool] = lambda _: True,
     asked: Collection[str] | None = None,
 ) -> StepRequest:
-    """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
+    """Return the newest attempt of a step, from `first` on, that didn't fail; else the next one.
 
-    One that a deployment was asked which is over has failed: nobody will answer it.
-    A request for another processor, or one that has ended for a destination that doesn't
-    fit, stands for a run whose config was changed on re-execution: it is passed over.
-    `asked`, where it is given, has all that was asked: what isn't among it costs no read.
-    Raises `Refused` while one for another destination is in flight, and as `on_record` does.
+    A request to a deployment that is over has failed, since it gets no answer. A request for another
+    processor, or one that ended for another destination, comes from a config before a re-execution: it
+    is skipped. `asked`, if given, has all earlier requests; what isn't in it costs no read. Raises
+    `Refused` while one for another destination is in flight, and as `on_record` does.
     """
     attempt, found = first, None
     while True:
@@ -245,7 +245,7 @@ def last_success(client: PlacementClient, root_run_id: str, step: str) -> Placem
 
 
 def stage_of(response: PlacementResponse, earlier: Sequence[Moment]) -> str:
-    """Where the action stands by this status; where that names no stage, where it stood before."""
+    """Return the stage of the action by this status, or the stage before if it names none."""
     if response.status_code.is_terminal:
         return ENDED
     known = earlier[-1].stage if earlier else QUEUED
@@ -331,10 +331,10 @@ def release(client: PlacementClient, reservation: str, uuid: str) -> str:
 
 
 def cancel(client: PlacementClient, root_run_id: str, request: str) -> str:
-    """End a request of which nothing is stopped or started yet; return what became of it, for a log.
+    """End a request that has stopped and started nothing yet; return what became of it, for a log.
 
-    Where the coordinator takes no cancel it goes on: Samza's wire has none, and a container that is
-    down comes back by going on alone. Raises nothing of ours.
+    If the coordinator takes no cancel, the request continues: Samza's protocol has none, and a
+    container that is down comes back only that way. Raises nothing of ours.
     """
     goes_on = "the coordinator goes on with it: re-execute this run from failure to follow"
     try:

@@ -80,7 +80,7 @@ _NO_REPORT_FIX = "look at the container's log; Samza's AM starts it again if it 
 class Missing:
     """A sign that a container works, not seen yet, and due within so many seconds of its start.
 
-    `sign` names it in a word or two, `seen` says what was seen instead.
+    `sign` names it in a word or two, `seen` says what was seen so far.
     """
 
     seen: str
