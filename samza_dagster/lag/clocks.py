@@ -57,10 +57,10 @@ def clocks(
     looked_ms: int,
     now_ms: int,
 ) -> dict[str, HostClock]:
-    """Host → what is known of its clock after a look that saw these reports.
+    """Return host → its clock's bounds after a look that saw these reports.
 
-    `looked_ms` is when the look before began, `now_ms` when this one has ended, both by the
-    observer's clock. Bounds that contradict the former, as when a clock was set, replace them.
+    `looked_ms` is when the look before began, `now_ms` when this one has ended, both by the observer's
+    clock. Bounds that contradict earlier ones, as after a clock was set, replace them.
     """
     found: dict[str, HostClock] = {}
     for host, at_ms in reported.items():
@@ -87,11 +87,11 @@ class Heard:
 def heard(
     former: Mapping[str, Heard], marks: Mapping[str, int | None], now_ms: int
 ) -> dict[str, Heard]:
-    """Source → what is known of it after a look that saw these marks; None: it saw none.
+    """Return source → when it was last heard, after a look that saw these marks; None: it saw none.
 
-    A mark that has changed is new, be it smaller: a clock may be set back. So may the observer's:
-    nothing was heard later than now. Of a source that wasn't known, silence counts from now. Those that
-    `marks` doesn't name are forgotten.
+    A changed mark is new, even if it is smaller: a clock may be set back. So may the observer's:
+    nothing was heard later than now. For a new source, silence counts from now. Sources that `marks`
+    doesn't name are forgotten.
     """
     found: dict[str, Heard] = {}
     for source, mark in marks.items():

@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 from statistics import fmean, median
 
 _UNSEEN_SPREAD = 0.5
-"""Of a rate that one interval alone tells: by what part of it the next ones may differ."""
+"""The part of a rate by which the next ones may differ, if only one interval tells the rate."""
 LEAST_SPREAD = 0.01
 """No forecast is taken for better: a report's time and its offset aren't of one instant."""
 _LONGEST_MS = 366 * 86_400_000
@@ -79,9 +79,9 @@ READY = Forecast(0, 0, 0)
 
 
 def trend(points: Sequence[tuple[float, float]]) -> float | None:
-    """The slope of points (x, y), by the median of those of all pairs (Theil–Sen); None of fewer than two.
+    """Return the slope of points (x, y): the median of the slopes of all pairs (Theil–Sen); None of fewer than two.
 
-    Up to three in ten points may be anything without moving it far.
+    Up to three in ten points may be arbitrary without moving it far.
     """
     slopes = [
         (later[1] - before[1]) / (later[0] - before[0])
@@ -132,11 +132,11 @@ def forecast(
     writes_go_on: bool = True,
     start_ms: int = 0,
 ) -> Forecast | None:
-    """When a replica that has `left` offsets to apply is ready: left ÷ (apply rate − write rate) + start.
+    """Return when a replica that has `left` offsets to apply is ready: left ÷ (apply rate − write rate) + start.
 
-    Ready is one that needs no more than `ready_s` for what is left by then. Without `writes_go_on`
-    its active is taken for dead, and nothing more is written: what a takeover waits for. None: no pace
-    is known, and something is left.
+    It is ready when it needs no more than `ready_s` for the rest. Without `writes_go_on` its active
+    counts as dead, and nothing more is written, as for a takeover. None: no pace is known, and
+    something is left.
     """
     goal = 0.0 if known is None else ready_s * known.apply_per_s
     if left <= goal:
@@ -176,10 +176,10 @@ def time_to_ready(
 
 
 def last_of(forecasts: Iterable[Forecast | None]) -> Forecast | None:
-    """When all parts of a replica are ready; None when it isn't known of one of them.
+    """Return when all parts of a replica are ready; None if that isn't known of one of them.
 
-    A part that makes no headway, or has no latest time, stands for the whole. The spread is that
-    of the part that is ready last.
+    A part that makes no headway, or has no latest time, decides. The spread is that of the part that is
+    ready last.
     """
     parts = list(forecasts)
     known = [part for part in parts if part is not None]
@@ -207,10 +207,10 @@ def stalled_since(before: Applied | None, newest: Applied) -> Applied | None:
 
 
 def stalled_for_ms(since: Applied | None, newest: Applied) -> int:
-    """How long it has applied nothing while its changelog grew; `since` of `stalled_since`.
+    """Return how long it has applied nothing while its changelog grew; `since` of `stalled_since`.
 
-    A changelog that doesn't grow proves nothing: its last offsets may be transaction
-    markers, which nobody ever applies.
+    A changelog that doesn't grow proves nothing: its last offsets may be transaction markers, which are
+    never applied.
     """
     if since is None or newest.end <= since.end:
         return 0

@@ -1,8 +1,8 @@
 """The newest readiness of a job's standbys, as it is published, and joined with lags of now. Pure.
 
-What took many reports to learn, how fast each replica applies, is read in a tenth of a second; how
-far it is behind is asked anew. The standby that takes over is the one soonest ready by both. The record of a standby is
-JSON with a version: its key is the standby's id, so that compaction keeps the newest of each.
+The pace of each replica takes many reports to learn, and is read here in a tenth of a second. Its lag
+is read anew. The standby that takes over is the one soonest ready by both. The record of a standby is
+JSON with a version; its key is the standby's id, so that compaction keeps the newest of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from samza_dagster.lag.readiness import Judgement, StandbyStatus
 GOOD_FOR_MS = 60_000
 VERSION = 1
 PACES_GOOD_FOR_MS = 900_000
-"""Paces of so many minutes ago are still used: by the job's newest report, no clock is asked."""
+"""Minutes for which a pace is used, by the job's newest report; no clock counts."""
 LONGEST_GOOD_MS = 3_600_000
 """However long a record says that it is good for."""
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -65,7 +65,7 @@ class NewestReadiness:
         return max(records, int(seconds * self.apply_per_s(standby)))
 
     def takeover(self, standby: str, left: Mapping[Part, int | None]) -> Forecast | None:
-        """How long a takeover would wait for what is left now; None where that isn't known."""
+        """Return how long a takeover would wait for the rest; None if unknown."""
         known = self.standbys.get(standby)
         paces: Mapping[Part, Pace] = {} if known is None else known.paces
         return last_of(
@@ -83,7 +83,7 @@ def published(
 ) -> tuple[bytes, bytes]:
     """Return key and value of a standby's record.
 
-    One of which nothing is known is published too: it replaces what was.
+    A standby without any facts is published too: its record replaces the former one.
     """
     fields = {
         "version": VERSION,
@@ -103,7 +103,7 @@ def published(
 def newest_readiness(
     records: Iterable[tuple[bytes, bytes | None]], newest_report_ms: int
 ) -> NewestReadiness:
-    """Return the usable part of these records, of which the last of a key counts.
+    """Return the usable part of these records, in which the last of a key counts.
 
     `newest_report_ms` is the time of the job's newest report now. It and `as_of_ms` are times of
     records of one topic: the reader's own clock is compared with neither.

@@ -1,13 +1,14 @@
 """Judge whether a standby is ready, and when it will be, by reports of its replicas. Pure.
 
-A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is how long
-the replica would need for what is left if nothing more were written: what a takeover waits for.
+A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is
+the time that the replica would need to apply the remaining records if no new ones were written, as in a
+takeover.
 
-This isn't what an operation waits for, which is a *steady* lag in records (`orchestration.plans.conditions`): a wait
-may begin with a standby's first report. A status rests on a dozen of them, and tells a trend.
+An operation waits for something else, a *steady* lag in records (`orchestration.plans.conditions`): a
+wait may begin with a standby's first report. A status rests on a dozen of them, and tells a trend.
 
-Times are those of the records that brought the reports, as the brokers tell them. What a host's own
-clock says is in no sample: a clock that is off changes nothing here.
+Times are those of the records that brought the reports, by the brokers. No sample has the time of a
+host's own clock, so a wrong clock changes nothing here.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The samples of a replica's newest process in the changelog that is there now.
+    """The samples of a replica's newest process in the present changelog.
 
-    `unknown_because` says why its newest report tells no lag; empty: it tells one. Its words are those
-    of the tables: `no-observation`, `beyond-end`.
+    `unknown_because` is the reason why its newest report gives no lag, in the words of the tables:
+    `no-observation`, `beyond-end`. Empty: it gives one.
     """
 
     samples: tuple[Applied, ...] = ()
@@ -67,9 +68,9 @@ class Course:
 def course(reports: Iterable[ReplicaReport]) -> Course:
     """Return the comparable part of reports in order of time.
 
-    What another process reported before tells nothing of the one that is there, nor does what was
-    applied of a topic that has been made anew: its end, or what is applied, went back. There the
-    process tells its former offset until it applies anything of the new topic.
+    Reports of another process tell nothing of the present one. Nor does progress on a topic that has
+    been created again: its end, or what is applied, went back. Until the process applies anything of
+    the new topic, it reports its former offset.
     """
     samples: list[Applied] = []
     newest: ReplicaReport | None = None
@@ -215,7 +216,7 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
 
 
 def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
-    """Judge a whole standby by its parts: the worst of them, of several the one furthest behind.
+    """Judge a whole standby by its worst part; of several, by the one furthest behind.
 
     If none of its stores has a changelog, it has nothing to restore.
     """

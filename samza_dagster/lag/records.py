@@ -30,16 +30,15 @@ class Behind(NamedTuple):
 def records_behind(
     beginning_offset: int | None, end_offset: int | None, applied_offset: int | None
 ) -> int | None:
-    """How many offsets a replica has still to apply; None when it can't be known.
+    """Return how many offsets a replica has still to apply; None when that can't be known.
 
-    `end_offset` is the offset that the next record will have, `applied_offset` that of
-    the last record applied; read the end after the applied offset. Lag is
-    `end - 1 - applied`. What the changelog no longer holds isn't to be read: a replica
-    before its beginning has as much to apply as is there. An applied offset at or
-    beyond the end is of a changelog that was deleted or cut since: it tells nothing, and 0
-    would be a lie. Else an empty changelog (end = beginning) has lag 0, whatever is known of the
-    replica. The count is an upper bound in records: compaction and transaction
-    markers take offsets that carry none.
+    `end_offset` is the offset of the next record, `applied_offset` that of the last record applied;
+    read the end after the applied offset. Lag is `end - 1 - applied`. Records that the changelog no
+    longer holds don't count: a replica before its beginning has as much to apply as is there. An
+    applied offset at or beyond the end is of a changelog that was deleted or cut since: it tells
+    nothing, and 0 would be a lie. Else an empty changelog (end = beginning) has lag 0, whatever is
+    known of the replica. The count is an upper bound in records: compaction and transaction markers
+    take offsets without records.
     """
     if end_offset is None or (applied_offset is not None and applied_offset >= end_offset):
         return None
@@ -68,12 +67,12 @@ def behind(
     patience_ms: int = 0,
     first_since: FirstSince | None = None,
 ) -> Behind:
-    """How far a replica is behind; its changelog begins and ends so now.
+    """Return how far a replica is behind; `beginning` and `end` are the present ones of its changelog.
 
-    `came` tells of a standby's report, whose lag is what it was then: by default a job reports once
-    a minute, and all that was written since would look like lag. Where the changelog ended then is told by the
-    times of records: not before what the report says was applied, nor behind the end of now. None: the end of now
-    counts, as for a commit.
+    `came` is the time of a standby's report, and its lag is as of that time: a job reports once a
+    minute by default, and everything written since would look like lag. The times of records tell where
+    the changelog ended then: not before what the report says was applied, nor after the end of now.
+    None: the end of now counts, as for a commit.
     """
     then = end
     if applied is not None and came is not None:

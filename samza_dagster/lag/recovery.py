@@ -50,9 +50,9 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """The speeds that history shows: pace of restores and seconds of starts, by host, and of all hosts.
+    """Return the speeds in history: pace of restores and seconds of starts, by host, and of all hosts.
 
-    A host of which nothing is known counts as the others. None: nothing is known of any.
+    A host without history counts like the others. None: there is no history at all.
     """
 
     pace: Pace | None

@@ -89,12 +89,13 @@ def take_fleet(
 ) -> FleetSnapshot:
     """Take a snapshot of these jobs, all on one Kafka cluster, add it to the tables and publish it.
 
-    `at` is now, by the brokers' clock; None: they are asked. `bounds` say when a standby is ready. What is
-    published is the newest readiness of each standby, in its job's lag topic, for those that decide by it.
-    A job that can't be read is in `unread`, one that can't be published in `unpublished`; when none can be
-    read, that is raised. Raises `InvalidInput` for a job that was never deployed. Raises `Refused` if a
-    job's stream is another job's, if tables aren't ours, or if a clock is wrong. Raises `Unreachable` when
-    no broker answers, or the tables' place doesn't.
+    `at` is now, by the brokers' clock; None: the brokers tell it. `bounds` say when a standby is ready.
+    It publishes the newest readiness of each standby, in its job's lag topic. A job that can't be read
+    is in `unread`, one that can't be published in `unpublished`; when none can be read, that is raised.
+
+    Raises `InvalidInput` for a job that was never deployed. Raises `Refused` if a job's stream is
+    another job's, if tables aren't ours, or if a clock is wrong. Raises `Unreachable` when no broker
+    answers, or the tables' place doesn't.
     """
     servers = sorted({job.bootstrap_servers for job in jobs})
     if len(servers) != 1:
@@ -134,7 +135,7 @@ class _Taking:
         self._clock, self._lap_began = clock, clock()
 
     def take(self, side_by_side: ThreadPoolExecutor) -> FleetSnapshot:
-        """Read, judge, write. What is asked of the brokers and of the tables doesn't wait for each other."""
+        """Read, judge, write. Requests to the brokers and to the tables don't wait for each other."""
         tables = side_by_side.map(self._store.found, TABLES)
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
@@ -187,7 +188,7 @@ class _Taking:
         )
 
     def _moment(self) -> Moment:
-        """The brokers are asked by a topic of a job that is there: a name that is wrong makes none."""
+        """Ask the brokers' time with a topic of an existing job, since a wrong name would create none."""
         given, jobs = self._given, [*self._jobs.values()]
         now = moment(jobs, datetime.now(UTC)) if given is None else Moment(given)
         self._at_ms = int(now.at.timestamp() * 1000)
@@ -223,7 +224,7 @@ class _Taking:
         return [replace(one, start=max(at, one.start)) for one, at in found if at < one.end]
 
     def _keep(self, spans: Sequence[Span]) -> None:
-        """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""
+        """Read these ranges; report any that couldn't be read to its end. Its records count, except of a stream."""
         for read in self._readers.read(self._workers, spans):
             for job, piece in read.pieces:
                 self._pieces[job].append(piece)
@@ -260,7 +261,7 @@ class _Taking:
                 self._fail(it, span)
 
     def _refuse_foreign(self) -> None:
-        """Refuse foreign jobs: of two jobs whose streams have one name, only the one that wrote it is there."""
+        """Refuse foreign jobs: of two jobs with streams of one name, only the one that wrote the stream counts."""
         for it, job in list(self._jobs.items()):
             config = self._configs.get(it, {})
             try:
@@ -352,9 +353,9 @@ def stream(
 ) -> Iterator[FleetSnapshot]:
     """Yield a snapshot each `every_s` seconds, or as soon as the one before is done.
 
-    An error of the first one is raised: nobody has seen yet that it works. Those of later ones, and of
-    tidying, go to `on_error`: a broker that is away comes back, and so does room on a disk. After the first
-    snapshot, and once a day, the tables are tidied.
+    An error of the first one is raised, since nothing has shown yet that it works. Later errors, and
+    those of tidying, go to `on_error`: a broker that is away comes back, and so does room on a disk.
+    The tables are tidied after the first snapshot and once a day.
     """
     tidied, first = -math.inf, True
     while True:

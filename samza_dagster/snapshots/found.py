@@ -239,13 +239,13 @@ class Task(NamedTuple):
 
 
 class Job:
-    """A job by what was found of it.
+    """A job by the records that were found.
 
-    `deployment_id` is `app.run.id` of the running deployment. `report_ms` is the longest interval of its
-    reporters, 0 without any; a report is good for `patience_ms`, three of them. `changelogs` are of the stores
-    whose system is known. `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the deployment:
-    where that one has a container counts, not where the container said that it was. `reports` and `checkpoints`
-    are by task, each in order of time.
+    `deployment_id` is `app.run.id` of the running deployment. `report_ms` is the longest interval of
+    its reporters, 0 without any; a report is good for `patience_ms`, three of them. `changelogs` are of
+    the stores with a known system. `places` and `agents` (hosts that have one) are empty if our
+    coordinator doesn't run the deployment; where it places a container counts more than where the
+    container reported itself. `reports` and `checkpoints` are by task, each in order of time.
     """
 
     def __init__(self, name: str, job_id: str, found: Found) -> None:

@@ -211,7 +211,7 @@ class _Reading:
             self._pack_reports()
 
     def _pack_reports(self) -> None:
-        """The size of a replica's records is told by its newest report alone."""
+        """Return the size of a replica's records by its newest report alone."""
         every = defaultdict[JobId, Found](Found)
         for about, reports in self._reports.items():
             _, job, task, _ = about

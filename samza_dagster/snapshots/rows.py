@@ -48,13 +48,14 @@ ANYWHERE = ""
 
 @dataclass(eq=False)
 class Replica:
-    """A task's replica of one store, where its changelog begins and ends now, and what is known of it.
+    """A task's replica of one store, its changelog's present range, and its reports.
 
-    `span` is None where there is no such topic or partition, `unread` says why it can't be read. `said` is in
-    order of time, what was said last is last. `is_former`: that was on another host than the processor's: an
-    offset from there tells nothing about the replica that is here now. Former snapshots tell `earlier` reports
-    and, where nothing is in the window, `silent_ms`, for how long nothing was heard: a history, which tells
-    nothing of now. `row` is its row of `changelog_lag`, by `measure` and `with_readiness`.
+    `span` is None if there is no such topic or partition; `unread` is the reason why it can't be read.
+    `said` are the reports in order of time. `is_former`: they came from another host than the
+    processor's, and an offset from there tells nothing about the present replica. Former snapshots give
+    `earlier` reports and, if there is none in the window, `silent_ms`, the length of the silence:
+    history, which tells nothing of now. `row` is its row of `changelog_lag`, by `measure` and
+    `with_readiness`.
     """
 
     task: Task
@@ -213,7 +214,7 @@ def task_rows(job: Job) -> Iterator[Row]:
 
 
 def violation_rows(job: Job, every: Iterable[Replica]) -> Iterator[Row]:
-    """Yield what isn't as it must be, by what is known."""
+    """Yield violations of invariants, as far as the facts are known."""
     gone: dict[StoreChangelog, list[str]] = {}
     for one in every:
         if one.span is None and one.unread is None:
@@ -261,9 +262,10 @@ def with_readiness(
     bounds: lag.Bounds,
     newest_ms: Mapping[str, int],
 ) -> tuple[list[Row], list[tuple[bytes, bytes]]]:
-    """Complete the replicas' rows; return rows of `standby_readiness`, and what is published of standbys.
+    """Complete the replicas' rows; return rows of `standby_readiness`, and the readiness to publish.
 
-    `newest_ms`: topic → when its newest record came, which tells how long tasks have been silent.
+    `newest_ms` maps a topic to the time of its newest record, which tells how long tasks have been
+    silent.
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
     silences_ms = job.silences_ms(newest_ms)
@@ -409,7 +411,7 @@ def speeds_for(job: Job, lags: Iterable[Row], past: lag.Speeds, start_s: float) 
 
 
 def _part(one: Replica, copies: Sequence[Replica]) -> lag.StorePart:
-    """A copy of which the lag isn't known, as of one beyond its changelog's end, is no warm one."""
+    """Return whether a copy is warm; one with unknown lag, as beyond its changelog's end, isn't."""
     warm = {
         copy.host: copy.row["applied_offset"] + 1
         for copy in copies
@@ -473,7 +475,7 @@ class Judge:
     def judged(self, part: Pieces) -> Judged:
         """Judge a part's jobs; run by a worker.
 
-        The end of a changelog is asked for after all that tells what was applied of it.
+        It reads the end of a changelog after all reports of what was applied.
         """
         jobs = [Job(*job, Found.of(map(Found.unpacked, pieces))) for job, pieces in part.items()]
         with closing(KafkaJobTopics(KafkaCluster(self.servers, self.client_config))) as topics:

@@ -147,5 +147,5 @@ _TABLES = {
     """,
 }
 TABLES = {name: (*_SNAPSHOT, *_columns(text)) for name, text in _TABLES.items()}
-"""The datasets, and the snapshots of which all of them are there."""
+"""The datasets, and the snapshots that have all of them."""
 DATASETS = {name: columns for name, columns in TABLES.items() if name != "snapshots"}

@@ -55,7 +55,7 @@ class Secret(Mapping[str, str]):
 
     @property
     def _known(self) -> Mapping[str, str]:
-        """Read when a worker needs it, so that a file that is missing is told as an error of its work."""
+        """Read the file when a worker needs it, so that a missing file is an error of the worker's task."""
         if self._values is None:
             directory = os.environ.get(WORKER_SECRETS)
             path = Path(directory, f"{self._what}.json") if directory else Path(self._path)

@@ -162,8 +162,8 @@ class Tables:
     def tidy(self, keep: timedelta) -> dict[str, int]:
         """Drop days older than `keep` before the newest snapshot, join small files; return rows dropped, by dataset.
 
-        No clock is asked: one that is wrong would drop what is to be kept. What others commit meanwhile
-        stays, and what they tidy meanwhile is left to them.
+        It uses no clock, since a wrong one would drop rows that should stay. Commits of others
+        meanwhile stay, and what others tidy meanwhile is left to them.
         """
         dropped: dict[str, int] = {}
         with self.errors_at("snapshots"):

@@ -1,9 +1,9 @@
-"""Spark's daemon of Python workers on this machine (`spark.python.daemon.module`), with what they need loaded.
+"""Spark's daemon of Python workers on this machine (`spark.python.daemon.module`), with their modules loaded.
 
-Workers are forked from it: what it has imported, none of them imports again. It takes pyspark from where it
-is installed, not from the archives that Spark puts before it on the path: each task makes Python look for new
-modules, and Python then reads every archive's directory anew, for a fifth of a second of the processor. A worker
-also collects garbage after each task, and passes over what was there at the fork.
+Workers are forked from it and don't import its modules again. It takes pyspark from where it is
+installed, not from the archives that Spark puts before it on the path. Otherwise each task makes Python
+look for new modules and read every archive's directory again, for a fifth of a second of CPU time. A
+worker also collects garbage after each task, and skips what was there at the fork.
 """
 
 from __future__ import annotations

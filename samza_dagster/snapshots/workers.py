@@ -133,9 +133,9 @@ def spark_settings(master: str) -> dict[str, str]:
 
 @contextmanager
 def launching(master: str) -> Generator[None]:
-    """The environment in which a session of this master is started. Raises `MissingPrerequisite`.
+    """Return the environment to start a session of this master in. Raises `MissingPrerequisite`.
 
-    The variables are there for the launch alone: pyspark takes them from this process's environment.
+    The variables are there only for the launch: pyspark takes them from this process's environment.
     """
     values = {"JAVA_HOME": str(spark_java_home())}
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
