@@ -6,6 +6,7 @@ The sandbox's own coordinator ends in order; others run with the same arguments 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
+from tests.rig.job import kill
 from tests.rig.kernel_witness import KernelWitness
 from tests.rig.nursery import Born
 from tests.rig.running_job import RunningJob
@@ -111,3 +113,11 @@ class SandboxJob(RunningJob):
                     execution, warden = record.parent.name, named["warden"]["pid"]
                     found.append(Container(name, spec["processor_id"], execution, warden, pid))
         return found
+
+    def kill_host(self, host: str) -> float:
+        """Kill all processes of a host: agent, wardens, containers; return when, in s since the epoch."""
+        pids = [pid for each in self.containers([host]) for pid in (each.warden, each.pid)]
+        at = time.time()
+        self.kill_agent(host)
+        kill(*pids)
+        return at
