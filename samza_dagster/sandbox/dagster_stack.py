@@ -106,7 +106,7 @@ class DagsterStack:
         self._workspace.write_text(
             json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8"
         )
-        self._prepare_instance()
+        self._prepare_instance(timeout_s)
         try:
             for name in _ROLES:
                 if name == "daemon":
@@ -176,16 +176,28 @@ class DagsterStack:
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
 
-    def _prepare_instance(self) -> None:
-        """Make the databases first, because they may break when several processes create them."""
-        import dagster as dg
+    def _prepare_instance(self, timeout_s: float) -> None:
+        """Create the databases before any of the three starts: created by several at once, they may break.
 
+        A process does it, since only the environment of the three may have the database's address.
+        """
         from samza_dagster.orchestration.instance import FILE, write_instance
 
         if not (self.home / FILE).exists():
             write_instance(self.home)
-        with dg.DagsterInstance.from_config(str(self.home)):
-            pass
+        log = self._log("storage")
+        opening = self._run("storage", "dagster", "instance", "migrate")
+        try:
+            ended = opening.wait(timeout_s)
+        finally:
+            opening.stop(grace_s=1)
+        status = process.exit_status(opening)
+        if not ended or status != 0:
+            raise ActionFailed(
+                "create Dagster's storage",
+                seen=f"dagster instance migrate ended with {status}\n{_logged_errors(log)}",
+                fix=f"the cause is in {log}",
+            )
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the three are ready; raise as `start` does."""

@@ -170,8 +170,7 @@ def test_the_storage_is_whole_before_the_first_process_starts(
     """Made by three at once, PostgreSQL's may end with two heads too, and can't be migrated then."""
     url = postgres.database("prepared")
     write_instance(tmp_path, storage="postgres")
-    monkeypatch.setenv(POSTGRES_URL, url)
-    stack = DagsterStack(tmp_path, tmp_path / "none.py")
+    stack = DagsterStack(tmp_path, tmp_path / "none.py", env={POSTGRES_URL: url})
     monkeypatch.setattr(stack, "_spawn", lambda _: pytest.fail("before the storage was looked at"))
     with pytest.raises(pytest.fail.Exception, match="before the storage"):
         stack.start(timeout_s=DEADLINE_S)

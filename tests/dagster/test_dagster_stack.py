@@ -124,13 +124,13 @@ def test_the_databases_are_whole_before_the_first_process_starts(
     home = tmp_path / "home"
     revisions: list[object] = []
 
-    def no_process(*_: object, **__: object) -> process.ProcessRecord:
+    def no_process(*_: object) -> None:
         for database in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
             with contextlib.closing(sqlite3.connect(home / database)) as opened:
                 revisions.append(opened.execute("select count(*) from alembic_version").fetchone())
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(process, "spawn", no_process)
+    monkeypatch.setattr(DagsterStack, "_spawn", no_process)
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3
