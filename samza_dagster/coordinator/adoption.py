@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 from samza_dagster.errors import Refused, some_of
@@ -20,7 +21,7 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_owner import Deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.resource_manager import resource_manager
-from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
+from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
@@ -45,9 +46,9 @@ def require_ended(deployed: Deployed, connection: Connection, stopped: threading
     """Raise `Refused` when the adopted deployment shows a sign of life.
 
     Signs are: YARN's ResourceManager reports that it runs, its Application Master answers, or its
-    containers report within one interval of the job's metrics reporter. Raises `Unreachable`
-    where the ResourceManager has an address and doesn't answer. Without a reporter containers
-    show no sign.
+    containers report, and still do after one interval of the job's metrics reporter. Raises
+    `Unreachable` where the ResourceManager has an address and doesn't answer. Without a reporter
+    containers show no sign.
     """
     if deployed.is_ours:
         return
@@ -69,20 +70,35 @@ def require_ended(deployed: Deployed, connection: Connection, stopped: threading
         log.warning("%s: no metrics reporter, so whether its containers live isn't known", asked)
         return
     listens_s = max(reporters.values()) + _MARGIN_S
-    log.info("%s: listening for %.0f s whether its containers report", asked, listens_s)
     cluster = KafkaCluster.of(connection)
     with ExitStack() as stack:
         followed = [stack.enter_context(closing(FollowedTopic(cluster, t))) for t in reporters]
-        over = time.monotonic() + listens_s
-        while time.monotonic() < over:
+
+        def reporting() -> dict[str, TaskSample]:
             came = [record.value for each in followed for record in each.new_records()]
-            found = task_samples(came, connection.job_name, connection.job_id)
+            return task_samples(came, connection.job_name, connection.job_id)
+
+        log.info("%s: listening for %.0f s whether its containers report", asked, listens_s)
+        if not any(list(_looks(reporting, listens_s, stopped))):
+            return
+        # A container reports once more as it ends, seconds after its application.
+        log.info("%s: there were reports, perhaps the last ones: listening again", asked)
+        for found in _looks(reporting, listens_s, stopped):
             if found:
                 hosts = sorted({sample.host for sample in found.values()})
-                reporting = f"{len(found)} of its tasks report, on {some_of(hosts)}"
-                raise Refused(asked, seen=reporting, fix=fix)
-            if stopped.wait(_LOOK_EVERY_S):
-                return
+                seen = f"{len(found)} of its tasks report, on {some_of(hosts)}"
+                raise Refused(asked, seen=seen, fix=fix)
+
+
+def _looks(
+    look: Callable[[], dict[str, TaskSample]], for_s: float, stopped: threading.Event
+) -> Iterator[dict[str, TaskSample]]:
+    """Yield what each look finds, for so many seconds or until `stopped`."""
+    over = time.monotonic() + for_s
+    while time.monotonic() < over:
+        yield look()
+        if stopped.wait(_LOOK_EVERY_S):
+            return
 
 
 def answers(url: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -91,3 +92,55 @@ def test_a_job_that_yarn_has_ended_or_forgotten_is_adopted(
 
 def test_nobody_is_asked_about_what_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     ended(monkeypatch, Yarn("RUNNING", answers=False), run_id="run-0")
+
+
+class Reports(threading.Event):
+    """Containers that report at these seconds, on a clock that waits move."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+        super().__init__()
+        self.now_s, self._left = 0.0, list(seconds)
+        sample = SimpleNamespace(host="host-4")
+        monkeypatch.setattr(adoption.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(adoption, "metrics_topics", lambda _: {"metrics": 5.0})
+        monkeypatch.setattr(adoption.KafkaCluster, "of", lambda _: None)
+        monkeypatch.setattr(adoption, "FollowedTopic", lambda *_: self)
+        monkeypatch.setattr(adoption, "task_samples", lambda came, *_: dict.fromkeys(came, sample))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return False
+
+    def new_records(self) -> list[SimpleNamespace]:
+        due = [at for at in self._left if at <= self.now_s]
+        self._left = self._left[len(due) :]
+        return [SimpleNamespace(value=at) for at in due]
+
+    def close(self) -> None:
+        """As a topic is closed."""
+
+    def required_ended(self) -> None:
+        require_ended(Deployed("run-1", "run-0"), Connection("a:1", "yw"), self)
+
+
+def test_silence_for_an_interval_and_five_seconds_is_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports = Reports(monkeypatch)
+    reports.required_ended()
+    assert reports.now_s == 10.0
+
+
+def test_the_last_report_of_a_container_that_ends_is_no_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It came a second after its application had ended, and the adoption was refused by it."""
+    reports = Reports(monkeypatch, 0.5, 1.0)
+    reports.required_ended()
+    assert reports.now_s == 20.0
+
+
+def test_containers_that_go_on_reporting_are_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = Reports(monkeypatch, 1.0, 6.0, 11.0)
+    with pytest.raises(Refused, match="1 of its tasks report, on host-4"):
+        reports.required_ended()
